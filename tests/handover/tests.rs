@@ -280,22 +280,27 @@ fn an_upgrade_and_the_way_back_keep_all_clients() {
     assert_eq!(count(&server, "do not move"), 0, "{}", server.log());
 }
 
-/// The generation in between ends while all clients of the oldest one are busy.
+/// The generation in between ends while the oldest one still has clients.
 fn clients_of_an_old_generation_follow_a_new_binary() {
     let mut server = Settings::default().start();
     let mut clients = connect(&server, CLIENTS);
-    clients.iter_mut().for_each(Client::begin);
+    let oldest = clients[0].ask();
+    for client in &mut clients {
+        assert_eq!(client.command("stay"), oldest);
+    }
     server.signal(Signal::HUP);
     wait_for(&server, " serves", 2);
+    let mut children = server.worker_pids();
+    children.retain(|child| *child != oldest);
     let new = NewBinary(server.start_binary());
     wait_for(&server, " serves", 3);
     server.signal(Signal::QUIT);
-    eventually("the generation in between ends", || {
-        server.worker_pids().len() == 2
-    });
-    clients.iter_mut().for_each(|client| _ = client.end());
+    wait_for_ends(&server, &children);
+    for client in &mut clients {
+        assert_eq!(client.command("go"), oldest);
+    }
     assert!(server.wait().success());
-    ask_all(&mut clients);
+    assert!(!ask_all(&mut clients).contains(&oldest));
     assert_eq!(count(&server, "do not move"), 0, "{}", server.log());
     drop(new);
 }

@@ -115,6 +115,11 @@ impl Balancer {
         self.even_out(Plan { stands, ..plan }, now)
     }
 
+    /// The workers that get no connections, because some were given to them in vain.
+    pub(crate) fn avoided(&self, now_ns: u64) -> &[WorkerId] {
+        self.rebalance.avoided(now_ns)
+    }
+
     /// Adds the moves that even out the open connections.
     fn even_out(&mut self, plan: Plan, now: &Inputs) -> Plan {
         let now_ns = nanos(now.now);

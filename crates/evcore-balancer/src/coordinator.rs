@@ -261,7 +261,7 @@ impl Coordinator {
     }
 
     /// The spread of the connections, if that may have changed.
-    fn look(&mut self, reports: Reports) -> Option<Spread> {
+    fn look(&mut self, reports: Reports, now_ns: u64) -> Option<Spread> {
         if !self.rebalances {
             return Some(Spread::default());
         }
@@ -271,7 +271,7 @@ impl Coordinator {
         }
         let group = self.group()?;
         group.publish_open(Some(self.open));
-        let spread = group.spread();
+        let spread = group.spread(self.balancer.avoided(now_ns));
         // While connections are uneven, each plan looks.
         self.looks_again = spread.is_uneven || spread.give.is_some();
         Some(spread)
@@ -280,7 +280,8 @@ impl Coordinator {
     /// Plans a turn, from the reports since the last plan. From here on, the worker may hold the
     /// lock. Pass a load without room if the worker cannot accept, for whatever reason.
     pub fn plan(&mut self, now_ms: u64, load: Load) -> Plan {
-        self.end_lateness(now_ms.saturating_mul(NS_PER_MS));
+        let now_ns = now_ms.saturating_mul(NS_PER_MS);
+        self.end_lateness(now_ns);
         let polled = self.reports.only(Reports::POLLED);
         let reports = mem::replace(&mut self.reports, polled);
         let inputs = Inputs {
@@ -292,7 +293,7 @@ impl Coordinator {
             exclusive: self.exclusive,
             in_group: self.in_group,
             late: self.lateness.is_late(),
-            spread: self.look(reports),
+            spread: self.look(reports, now_ns),
             moves: self.take_moves(),
             ..Inputs::at(Duration::from_millis(now_ms))
         };

@@ -308,9 +308,15 @@ impl<N: Notify> GroupMember for Member<N> {
         words.open.store(word, Ordering::Relaxed);
     }
 
-    fn spread(&self) -> Spread {
+    fn spread(&self, without: &[WorkerId]) -> Spread {
         let shared = self.shared();
-        Spread::of(self.id(), || shared.places(self.id()))
+        Spread::of(self.id(), || {
+            let places = shared.places(self.id());
+            places.map(|place| Place {
+                takes: place.takes && !without.contains(&place.id),
+                ..place
+            })
+        })
     }
 
     fn rouse_loaded(&self) {

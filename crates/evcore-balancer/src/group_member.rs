@@ -100,10 +100,11 @@ pub trait GroupMember: fmt::Debug + Send {
         let _ = open;
     }
 
-    /// Returns how the open connections of the group are spread. A [`Member`](crate::Member) reads a cache
-    /// line for each slot, a few times.
+    /// Returns how the open connections of the group are spread, as if the members of `without` took none.
+    /// A [`Member`](crate::Member) reads a cache line for each slot, a few times.
     #[must_use]
-    fn spread(&self) -> Spread {
+    fn spread(&self, without: &[WorkerId]) -> Spread {
+        let _ = without;
         Spread::default()
     }
 

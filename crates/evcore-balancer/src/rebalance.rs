@@ -9,12 +9,11 @@
 //!   answered.
 //! - A worker that has got connections gives none for [`STAY_NS`]. So no connection moves twice
 //!   within this time, and nothing has to be kept for each connection.
-//! - A worker to which connections were given in vain gets none for [`AVOID_NS`]. It may be stopped.
-//!   Meanwhile the next worker that lacks connections gets them. It may then get more than it lacks,
-//!   because other workers may give it the same ones.
-//! - If a worker cannot give, it tries again after a pause that doubles each time, up to
-//!   [`LONGEST_PAUSE_NS`], or when twice as many connections are idle. So a group whose connections cannot
-//!   move comes to rest, but for a try a minute.
+//! - A worker to which connections were given in vain may be stopped. They have come back, or none has
+//!   left for [`VAIN_NS`]. It gets none for [`AVOID_NS`], and meanwhile the next worker that lacks
+//!   connections gets them.
+//! - If a worker cannot give, it tries again after a pause that doubles each time, or when twice as many
+//!   connections are idle. So a group whose connections cannot move comes to rest.
 //! - A worker with too few connections wakes the workers above the mean, because they may sleep.
 
 use crate::{
@@ -26,8 +25,11 @@ use crate::{
 
 const UNEVEN_NS: u64 = 50 * NS_PER_MS;
 const STAY_NS: u64 = 1_000 * NS_PER_MS;
+const VAIN_NS: u64 = 250 * NS_PER_MS;
 const AVOID_NS: u64 = 1_000 * NS_PER_MS;
-const LONGEST_PAUSE_NS: u64 = 60_000 * NS_PER_MS;
+/// The longest pause of a worker that has idle connections to give, and of others.
+const PAUSE_OF_GIVER_MAX_NS: u64 = 2_000 * NS_PER_MS;
+const PAUSE_MAX_NS: u64 = 60_000 * NS_PER_MS;
 const AT_MOST: u32 = 128;
 
 /// The part of a balancer that evens out open connections.
@@ -47,10 +49,11 @@ pub(crate) struct Rebalance {
     arrived_ns: Option<u64>,
     /// The worker that it has given connections to.
     given_to: Option<WorkerId>,
-    /// True if nothing has left since that try: the worker has not even greeted, or none can leave.
-    was_in_vain: bool,
-    /// A worker that has not taken its connections, and the time since which it gets none.
-    avoided: Option<(WorkerId, u64)>,
+    /// Time since which it has tried to give to that worker, if no connection has left yet.
+    in_vain_since_ns: Option<u64>,
+    /// The workers that get none until this time.
+    avoided: Vec<WorkerId>,
+    avoided_until_ns: u64,
 }
 
 /// The part of a plan that evens out open connections.
@@ -73,8 +76,9 @@ impl Default for Rebalance {
             idle: 0,
             arrived_ns: None,
             given_to: None,
-            was_in_vain: false,
-            avoided: None,
+            in_vain_since_ns: None,
+            avoided: Vec::new(),
+            avoided_until_ns: 0,
         }
     }
 }
@@ -91,32 +95,46 @@ impl Rebalance {
         let since_ns = *self.uneven_since_ns.get_or_insert(now_ns);
         let is_mine = self.spread.give.is_some() || self.spread.is_below;
         // The answer to the connections under way triggers the next plan.
-        if !is_mine || now.moves.leaving > 0 {
+        if now.moves.leaving > 0 {
             return Moves::default();
         }
+        if !is_mine {
+            // Perhaps an avoided worker lacks connections.
+            return match self.avoided(now_ns) {
+                [] => Moves::default(),
+                _ => Moves::at(self.avoided_until_ns),
+            };
+        }
+        if self.avoids_target(now_ns) {
+            return Moves::at(now_ns.saturating_add(NS_PER_MS));
+        }
         let mut begins_ns = since_ns.saturating_add(UNEVEN_NS).max(self.next_ns);
-        if let Some(give) = self.target(now_ns) {
-            begins_ns = begins_ns.max(self.may_give_from_ns(give));
+        if let (Some(_), Some(arrived_ns)) = (self.spread.give, self.arrived_ns) {
+            begins_ns = begins_ns.max(arrived_ns.saturating_add(STAY_NS));
         }
         if now_ns < begins_ns {
             return Moves::at(begins_ns);
         }
         self.next_ns = now_ns.saturating_add(self.pause_ns);
-        self.pause_ns = self.pause_ns.saturating_mul(2).min(LONGEST_PAUSE_NS);
         self.idle = now.moves.idle;
-        if self.was_in_vain && self.spread.instead.is_some() {
-            self.avoided = self.given_to.map(|peer| (peer, now_ns));
-        }
-        let give = self.target(now_ns).and_then(|give| {
+        let give = self.spread.give.and_then(|give| {
             let connections = give.connections.min(now.moves.idle).min(AT_MOST);
             (connections > 0).then_some(Give {
                 connections,
                 ..give
             })
         });
+        let longest_ns = match give {
+            Some(_) => PAUSE_OF_GIVER_MAX_NS,
+            None => PAUSE_MAX_NS,
+        };
+        self.pause_ns = self.pause_ns.saturating_mul(2).min(longest_ns);
         self.has_begun |= give.is_some();
-        self.given_to = give.map(|give| give.to).or(self.given_to);
-        self.was_in_vain = give.is_some();
+        if let Some(give) = give {
+            let is_same = self.given_to.replace(give.to) == Some(give.to);
+            let since_ns = self.in_vain_since_ns.filter(|_| is_same);
+            self.in_vain_since_ns = since_ns.or(Some(now_ns));
+        }
         Moves {
             give,
             calls: self.spread.is_below,
@@ -130,9 +148,11 @@ impl Rebalance {
         if moves.arrived > 0 {
             self.arrived_ns = Some(now_ns);
         }
-        self.was_in_vain &= moves.left == 0;
+        if moves.left > 0 {
+            self.in_vain_since_ns = None;
+        }
         if moves.came_back > 0 {
-            self.avoided = self.given_to.map(|peer| (peer, now_ns));
+            self.avoid(now_ns);
         } else if moves.left > 0 || moves.arrived > 0 || moves.idle / 2 > self.idle {
             self.forget_tries();
         }
@@ -141,22 +161,39 @@ impl Rebalance {
     /// Resets the pause that failed tries have prolonged.
     fn forget_tries(&mut self) {
         (self.next_ns, self.pause_ns) = (0, UNEVEN_NS);
+        self.in_vain_since_ns = None;
     }
 
-    /// The connections to give, and the worker that gets them.
-    fn target(&self, now_ns: u64) -> Option<Give> {
-        let first = self.spread.give?;
-        let avoided = self.avoided.filter(|(peer, _)| *peer == first.to);
-        let is_avoided = avoided.is_some_and(|(_, ns)| now_ns < ns.saturating_add(AVOID_NS));
-        let instead = self.spread.instead.filter(|_| is_avoided);
-        instead.or(Some(first))
+    /// The workers that get none now.
+    pub(crate) fn avoided(&self, now_ns: u64) -> &[WorkerId] {
+        match now_ns < self.avoided_until_ns {
+            true => &self.avoided,
+            false => &[],
+        }
     }
 
-    fn may_give_from_ns(&self, give: Give) -> u64 {
-        let stays_until_ns = self.arrived_ns.map(|ns| ns.saturating_add(STAY_NS));
-        let avoided = self.avoided.filter(|(peer, _)| *peer == give.to);
-        let avoided_until_ns = avoided.map(|(_, ns)| ns.saturating_add(AVOID_NS));
-        stays_until_ns.max(avoided_until_ns).unwrap_or(0)
+    /// Avoids the worker to which it has given.
+    fn avoid(&mut self, now_ns: u64) {
+        if self.avoided(now_ns).is_empty() {
+            self.avoided.clear();
+        }
+        let peer = self.given_to.filter(|peer| !self.avoided.contains(peer));
+        self.avoided.extend(peer);
+        self.avoided_until_ns = now_ns.saturating_add(AVOID_NS);
+        self.in_vain_since_ns = None;
+    }
+
+    /// Returns whether the spread has to be looked at again, because the worker that would get connections
+    /// was not avoided when it was looked at.
+    fn avoids_target(&mut self, now_ns: u64) -> bool {
+        let Some(give) = self.spread.give else {
+            return false;
+        };
+        let since_ns = self.in_vain_since_ns.filter(|_| self.given_to == Some(give.to));
+        if since_ns.is_some_and(|ns| ns.saturating_add(VAIN_NS) <= now_ns) {
+            self.avoid(now_ns);
+        }
+        self.avoided(now_ns).contains(&give.to)
     }
 }
 

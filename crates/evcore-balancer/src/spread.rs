@@ -41,9 +41,6 @@ pub struct Spread {
     /// The first part of the connections that this member should give away, and the member that should
     /// get it.
     pub give: Option<Give>,
-    /// What this member can give to the next one that lacks connections, if the member of `give` does not
-    /// take them.
-    pub instead: Option<Give>,
 }
 
 /// A member that takes part.
@@ -102,23 +99,19 @@ impl Spread {
             return Self::default();
         };
         let is_far = |place: Place| mean.surplus(&place).max(mean.deficit(&place)) > mean.margin();
-        let give = give(mean, &own, &places, None);
         Self {
             is_uneven: places().any(is_far),
             is_below: mean.deficit(&own) > 0,
-            give,
-            instead: give.and_then(|first| self::give(mean, &own, places, Some(first.to))),
+            give: give(mean, &own, places),
         }
     }
 }
 
-/// The first part of a member's surplus, and the member whose deficit lies beside it, as if `without` lacked
-/// no connections.
+/// The first part of a member's surplus, and the member whose deficit lies beside it.
 fn give<I: Iterator<Item = Place>>(
     mean: Mean,
     own: &Place,
     places: impl Fn() -> I,
-    without: Option<WorkerId>,
 ) -> Option<Give> {
     let surplus = mean.surplus(own);
     if surplus == 0 {
@@ -127,7 +120,7 @@ fn give<I: Iterator<Item = Place>>(
     let before = places().take_while(|place| place.id != own.id);
     let begin: u64 = before.map(|place| mean.surplus(&place)).sum();
     let mut end_of_deficit = 0;
-    for place in places().filter(|place| Some(place.id) != without) {
+    for place in places() {
         end_of_deficit += mean.deficit(&place);
         if end_of_deficit > begin {
             let connections = (end_of_deficit - begin).min(surplus);
@@ -187,18 +180,6 @@ mod tests {
         assert!(seen(&[(106, true), (94, true)], 0).is_uneven);
         assert!(!seen(&[(4, true), (0, true)], 0).is_uneven);
         assert!(seen(&[(6, true), (0, true)], 0).is_uneven);
-    }
-
-    #[test]
-    fn another_member_can_get_what_the_first_one_does_not_take() {
-        let give = |slot, connections| {
-            let to = WorkerId::from_slot(slot);
-            Some(Give { to, connections })
-        };
-        let three = seen(&[(300, true), (0, true), (0, true)], 0);
-        assert_eq!((three.give, three.instead), (give(1, 100), give(2, 100)));
-        let two = seen(&[(300, true), (0, true), (0, false)], 0);
-        assert_eq!((two.give, two.instead), (give(1, 200), None));
     }
 
     fn members() -> impl Strategy<Value = Vec<(u32, bool)>> {

@@ -446,15 +446,21 @@ fn a_stopped_worker_gets_nothing_for_long_and_loses_nothing() {
 /// The policy notifies no worker, so nothing else shows that one does not run.
 #[test]
 fn a_stopped_worker_does_not_keep_connections_from_others() {
-    for (greets, at_most_ms) in [(false, 1_500), (true, 500)] {
-        let mut server = Server::with(Policy::exclusive(), 3, &[600, 0, 0]);
+    for (greets, stopped) in [(false, 1), (true, 1), (false, 2), (true, 2)] {
+        let slots = stopped + 2;
+        let opens: Vec<u32> = (0..slots).map(|slot| if slot == 0 { 600 } else { 0 }).collect();
+        let mut server = Server::with(Policy::exclusive(), slots, &opens);
         server.greets = greets;
         server.tick();
-        server.workers[1].as_mut().unwrap().stopped_until_ms = 60_000;
-        server.pass(at_most_ms);
-        assert_eq!(server.opens()[2], 200, "{greets}: {:?}", server.opens());
-        server.pass(65_000);
-        assert_eq!(server.opens(), [200; 3], "{greets}");
+        for slot in 1..=stopped {
+            server.workers[slot].as_mut().unwrap().stopped_until_ms = 60_000;
+        }
+        server.pass(2_000);
+        let mean = 600 / slots as u32;
+        let now = server.opens();
+        assert_eq!(now[slots - 1], mean, "{greets}, {stopped}: {now:?}");
+        server.pass(63_000);
+        assert_eq!(server.opens(), vec![mean; slots], "{greets}, {stopped}");
     }
 }
 

@@ -61,7 +61,8 @@ pub(crate) trait Child {
 
     fn stop(&self, stop: Stop);
 
-    /// Reports to the worker that another one serves in its place from now on. A stop follows.
+    /// Reports to the worker that another one serves in its place from now on. A stop follows, or has come
+    /// before.
     fn replace(&self, successor: Successor);
 
     /// Ends the worker at once. A thread gets a fast stop instead.

@@ -250,8 +250,10 @@ impl Worker {
     /// next start.
     ///
     /// Otherwise returns `None` if no other worker serves. Returns `None` before a
-    /// [stop](Self::stop) by the master, without a master, and if the workers are threads. Costs a
-    /// system call.
+    /// [stop](Self::stop) by the master, without a master, and if the workers are threads.
+    ///
+    /// The kind may change while the worker stops, so ask again before each channel to a successor.
+    /// Costs a system call.
     #[must_use]
     pub fn successor(&self) -> Option<Successor> {
         match self.link {

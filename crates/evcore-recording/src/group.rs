@@ -92,8 +92,8 @@ impl GroupMember for RecordedMember {
         self.member.publish_open(open);
     }
 
-    fn spread(&self) -> Spread {
-        let spread = self.member.spread();
+    fn spread(&self, without: &[WorkerId]) -> Spread {
+        let spread = self.member.spread(without);
         let words = Words::of_spread(spread);
         self.recorder.call(What::Spread, 0, 0, &words.to_bytes());
         spread
@@ -180,7 +180,7 @@ impl GroupMember for ReplayedMember {
         words.map_or_else(|_| GroupView::alone(), Words::to_view)
     }
 
-    fn spread(&self) -> Spread {
+    fn spread(&self, _: &[WorkerId]) -> Spread {
         let words = self.words(What::Spread);
         words.map_or_else(|_| Spread::default(), Words::to_spread)
     }
@@ -265,19 +265,20 @@ impl Words {
     }
 
     fn of_spread(spread: Spread) -> Self {
+        let (to, connections) = match spread.give {
+            Some(give) => (slot_of(give.to), give.connections),
+            None => (NOBODY, 0),
+        };
         let flags = bits([spread.is_uneven, spread.is_below]);
-        let [to, connections] = words_of_give(spread.give);
-        let [instead, others] = words_of_give(spread.instead);
-        Self([flags, to, connections, instead, others, 0])
+        Self([flags, to, connections, 0, 0, 0])
     }
 
     fn to_spread(self) -> Spread {
-        let [flags, to, connections, instead, others, _] = self.0;
+        let [flags, to, connections, ..] = self.0;
         Spread {
             is_uneven: flags & 1 != 0,
             is_below: flags & 2 != 0,
-            give: give(to, connections),
-            instead: give(instead, others),
+            give: worker(to).map(|to| Give { to, connections }),
         }
     }
 }
@@ -302,15 +303,6 @@ fn words_of(peer: Option<Peer>) -> [u32; 2] {
 
 fn peer(slot: u32, active: u32) -> Option<Peer> {
     worker(slot).map(|id| Peer { id, active })
-}
-
-fn words_of_give(give: Option<Give>) -> [u32; 2] {
-    give.map_or([NOBODY, 0], |give| [slot_of(give.to), give.connections])
-}
-
-fn give(slot: u32, connections: u32) -> Option<Give> {
-    let to = worker(slot).filter(|_| connections > 0)?;
-    Some(Give { to, connections })
 }
 
 #[cfg(test)]
@@ -350,14 +342,10 @@ mod tests {
 
         #[test]
         fn the_spread_of_a_group_comes_back(
-            is_uneven: bool, is_below: bool, first in any_peer(), second in any_peer(),
+            is_uneven: bool, is_below: bool, to in any_peer(),
         ) {
-            let give = |peer: Option<Peer>| {
-                let peer = peer.filter(|peer| peer.active > 0)?;
-                Some(Give { to: peer.id, connections: peer.active })
-            };
-            let (give, instead) = (give(first), give(second));
-            let spread = Spread { is_uneven, is_below, give, instead };
+            let give = to.map(|to| Give { to: to.id, connections: to.active });
+            let spread = Spread { is_uneven, is_below, give };
             let bytes = Words::of_spread(spread).to_bytes();
             prop_assert_eq!(Words::from_bytes(&bytes).to_spread(), spread);
         }

@@ -31,6 +31,10 @@ use crate::mailbox_ends::MailboxEnds;
 mod gifts;
 #[path = "handover/restart.rs"]
 mod restart;
+#[path = "handover/sources.rs"]
+mod sources;
+
+use sources::Source;
 
 /// The timer of the handover's own token.
 const DUE: Timer = Timer::new(0);
@@ -80,19 +84,6 @@ pub(crate) struct Handover<S = Stream, M: MailboxEnds = Mailboxes> {
     back: Vec<Connection<M::Descriptor>>,
     phase: Phase<M::Descriptor>,
     moves: Moves,
-}
-
-#[derive(Debug)]
-enum Source<D> {
-    /// The handover's own token, without a descriptor. It has the timer, and a post for a turn that
-    /// does not wait.
-    Own,
-    Mailbox(Mailbox<D>),
-    Receiver(Receiver<D>),
-    /// The sender of the departure.
-    Sender,
-    /// The channel of what is given away.
-    Giving,
 }
 
 #[derive(Debug)]
@@ -178,20 +169,25 @@ where
             Phase::Serving | Phase::Leaving { .. } => successor(),
             Phase::Depositing { .. } | Phase::Over { .. } => None,
         };
-        let restarts = begins && successor == Some(Successor::Restart);
+        let restarts = successor == Some(Successor::Restart);
         if stop == Stop::Graceful || restarts {
             // The connections under way can go to the successor instead.
             self.end_giving(ev);
         }
         match stop {
+            // No worker of this start goes on.
+            _ if restarts => {
+                let timeout = self.time_to_restart(stop, now, timeout);
+                self.take_back(ev);
+                self.begin_stop(ev, successor, now, timeout);
+            }
             // One turn is enough for the idle connections, unless more have come in it.
-            Stop::Fast if restarts => self.begin_stop(ev, successor, now, Duration::ZERO),
             Stop::Fast if self.has_more_to_deposit() => _ = ev.post_next(self.own, Ready::NONE),
             // The connections that were sent belong to the successor.
             Stop::Fast => self.end(ev, now),
             Stop::Graceful if begins => self.begin_stop(ev, successor, now, timeout),
             Stop::Graceful => {
-                self.follow_successor(successor);
+                self.follow_successor(ev, successor, now);
                 self.go_on(ev, now);
             }
         }
@@ -243,13 +239,26 @@ where
 
     /// Sends further connections to another kind of successor: a new binary may have taken the place of the
     /// newer generation.
-    fn follow_successor(&mut self, reported: Option<Successor>) {
-        if let (
-            Phase::Leaving { successor, .. },
-            Some(now @ (Successor::Generation | Successor::Binary)),
+    fn follow_successor(
+        &mut self,
+        ev: &mut EventLoop<impl Acceptor<Stream = S>>,
+        reported: Option<Successor>,
+        now: Instant,
+    ) {
+        let (
+            Phase::Leaving {
+                departure,
+                successor,
+                ..
+            },
+            Some(reported),
         ) = (&mut self.phase, reported)
-        {
-            *successor = now;
+        else {
+            return;
+        };
+        let has_changed = std::mem::replace(successor, reported) != reported;
+        if has_changed && !departure.is_claimed() {
+            self.on_channel_end(ev, &Error::Ended, now);
         }
     }
 
@@ -376,14 +385,6 @@ where
         }
     }
 
-    /// Watches a receiver. A receiver that the loop cannot watch is dropped, and its sender tries again.
-    fn watch(&mut self, ev: &mut EventLoop<impl Acceptor<Stream = S>>, receiver: Receiver<D>) {
-        match ev.add_background(receiver.descriptor()) {
-            Ok(token) => _ = self.sources.insert(token, Source::Receiver(receiver)),
-            Err(error) => self.report(&error),
-        }
-    }
-
     fn read_answers(&mut self, ev: &mut EventLoop<impl Acceptor<Stream = S>>) {
         let Phase::Leaving { departure, .. } = &mut self.phase else {
             return;
@@ -421,16 +422,24 @@ where
             self.sources.remove(ev, sender);
         }
         self.moves.handed_over += departure.close(now) as u64;
-        self.open_channel(ev, now);
+        // The next turn opens another channel, perhaps to another kind of successor.
+        self.arm(ev);
     }
 
     /// Ends the departure, because no successor takes the connections.
     fn give_up(&mut self, ev: &mut EventLoop<impl Acceptor<Stream = S>>, why: &dyn fmt::Display) {
+        self.report(why);
+        self.close_receivers(ev);
+        self.take_back(ev);
+        // The shutdown begins in the next turn.
+        ev.post_next(self.own, Ready::NONE);
+    }
+
+    /// Ends a departure, and takes back what no successor has taken.
+    fn take_back(&mut self, ev: &mut EventLoop<impl Acceptor<Stream = S>>) {
         let Phase::Leaving { stop_by, .. } = self.phase else {
             return;
         };
-        self.report(why);
-        self.close_receivers(ev);
         let over = Phase::Over { stop_by };
         if let Phase::Leaving {
             departure, sender, ..
@@ -444,8 +453,6 @@ where
             self.moves.handed_over += (under_way - descriptors(&back)) as u64;
             self.back.extend(back);
         }
-        // The shutdown begins in the next turn.
-        ev.post_next(self.own, Ready::NONE);
     }
 
     /// Ends the departure without taking anything back, and lets the loop shut down by `stop_by`.
@@ -461,28 +468,6 @@ where
         }
         ev.disarm(self.own, DUE);
         self.phase = Phase::Over { stop_by };
-    }
-
-    fn close_mailboxes(&mut self, ev: &mut EventLoop<impl Acceptor<Stream = S>>) {
-        self.remove_sources(ev, |source| matches!(source, Source::Mailbox(_)));
-    }
-
-    /// Takes no connection any more, because connections end here now. Their senders keep them.
-    fn close_receivers(&mut self, ev: &mut EventLoop<impl Acceptor<Stream = S>>) {
-        self.remove_sources(ev, |source| matches!(source, Source::Receiver(_)));
-    }
-
-    fn remove_sources(
-        &mut self,
-        ev: &mut EventLoop<impl Acceptor<Stream = S>>,
-        which: impl Fn(&Source<D>) -> bool,
-    ) {
-        let sources = self.sources.iter();
-        let sources = sources.filter_map(|(token, source)| which(source).then_some(token));
-        for token in sources.collect::<Vec<_>>() {
-            // This is not `close`, because other processes have a mailbox open.
-            self.sources.remove(ev, token);
-        }
     }
 
     /// Returns whether the worker stops, and no connection leaves any more.

@@ -76,8 +76,8 @@ impl Worker {
     /// The first call reports that the worker is ready, so open everything that it needs before
     /// this call. A stop signal ends the wait. After QUIT, or a reload, the loop [shuts
     /// down](EventLoop::shutdown): its listeners are closed, idle connections are evicted, and the
-    /// others have the [timeout](crate::Server::stop_timeout). After TERM it stops at once, or
-    /// after one turn if a service manager keeps its connections.
+    /// others have the [timeout](crate::Server::stop_timeout). After TERM it stops at once, or, if a
+    /// service manager keeps its connections, after the turn in which its idle ones have left.
     ///
     /// With a [handover](crate::Server::handover), a worker that is replaced does not shut its loop down
     /// while its successor takes the connections.

@@ -170,8 +170,8 @@ impl GroupMember for SimMember {
         self.role().publish_open(open);
     }
 
-    fn spread(&self) -> Spread {
-        self.role().spread()
+    fn spread(&self, without: &[WorkerId]) -> Spread {
+        self.role().spread(without)
     }
 
     fn rouse_loaded(&self) {

@@ -18,7 +18,9 @@ where
 {
     /// Number of connections that the plan gives to another worker, and that may leave now.
     pub(super) fn giving_room(&mut self, ev: &mut EventLoop<impl Acceptor<Stream = S>>) -> usize {
-        if let Some(give) = ev.listeners().take_give() {
+        let give = ev.listeners().take_give();
+        // With connections that have arrived since the plan, this worker gives none.
+        if let Some(give) = give.filter(|_| self.arrived.is_empty()) {
             let active = ev.stats().active;
             let follows = |(giving, _): &mut (Giving<D>, _)| giving.follow(give, active);
             if !self.giving.as_mut().is_some_and(follows) {

@@ -1,10 +1,11 @@
 //! The connections that wait for the next start of the service.
 
 use std::mem;
+use std::time::{Duration, Instant};
 
 use evcore::{Acceptor, EventLoop, Ready, poller};
 use evcore_handover::{Connection, Descriptor};
-use evcore_prefork::Successor;
+use evcore_prefork::{Stop, Successor};
 
 use super::{Handover, Phase};
 use crate::departure::descriptors;
@@ -16,6 +17,17 @@ where
     D: Descriptor + poller::Source,
     M: MailboxEnds<Descriptor = D>,
 {
+    /// The time that busy connections have until the deposit ends.
+    pub(super) fn time_to_restart(&self, stop: Stop, now: Instant, timeout: Duration) -> Duration {
+        match (stop, &self.phase) {
+            (Stop::Fast, _) => Duration::ZERO,
+            (Stop::Graceful, Phase::Leaving { stop_by, .. }) => {
+                stop_by.saturating_duration_since(now)
+            }
+            (Stop::Graceful, _) => timeout,
+        }
+    }
+
     /// Puts connections into the mailbox of the next start. If they do not fit, the worker stops as it does
     /// without a service manager.
     pub(super) fn deposit(

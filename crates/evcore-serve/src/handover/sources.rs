@@ -1,0 +1,57 @@
+//! The sources that a worker's loop watches for the handover.
+
+use evcore::{Acceptor, EventLoop, poller};
+use evcore_handover::{Descriptor, Mailbox, Receiver};
+
+use super::Handover;
+use crate::mailbox_ends::MailboxEnds;
+
+#[derive(Debug)]
+pub(super) enum Source<D> {
+    /// The handover's own token, without a descriptor. It has the timer, and a post for a turn that
+    /// does not wait.
+    Own,
+    Mailbox(Mailbox<D>),
+    Receiver(Receiver<D>),
+    /// The sender of the departure.
+    Sender,
+    /// The channel of what is given away.
+    Giving,
+}
+
+impl<S, D, M> Handover<S, M>
+where
+    S: From<D> + Into<D>,
+    D: Descriptor + poller::Source,
+    M: MailboxEnds<Descriptor = D>,
+{
+    /// Watches a receiver. A receiver that the loop cannot watch is dropped, and its sender tries again.
+    pub(super) fn watch(&mut self, ev: &mut EventLoop<impl Acceptor<Stream = S>>, receiver: Receiver<D>) {
+        match ev.add_background(receiver.descriptor()) {
+            Ok(token) => _ = self.sources.insert(token, Source::Receiver(receiver)),
+            Err(error) => self.report(&error),
+        }
+    }
+
+    pub(super) fn close_mailboxes(&mut self, ev: &mut EventLoop<impl Acceptor<Stream = S>>) {
+        self.remove_sources(ev, |source| matches!(source, Source::Mailbox(_)));
+    }
+
+    /// Takes no connection any more, because connections end here now. Their senders keep them.
+    pub(super) fn close_receivers(&mut self, ev: &mut EventLoop<impl Acceptor<Stream = S>>) {
+        self.remove_sources(ev, |source| matches!(source, Source::Receiver(_)));
+    }
+
+    fn remove_sources(
+        &mut self,
+        ev: &mut EventLoop<impl Acceptor<Stream = S>>,
+        which: impl Fn(&Source<D>) -> bool,
+    ) {
+        let sources = self.sources.iter();
+        let sources = sources.filter_map(|(token, source)| which(source).then_some(token));
+        for token in sources.collect::<Vec<_>>() {
+            // This is not `close`, because other processes have a mailbox open.
+            self.sources.remove(ev, token);
+        }
+    }
+}
