@@ -14,11 +14,13 @@ use crate::{
         nanos, slack::Slack,
     },
     rebalance::Rebalance,
+    worker_id::WorkerId,
 };
 
 /// Decides in each turn whether this worker listens.
 ///
-/// Each worker has a balancer of its own. It allocates nothing after it is made.
+/// Each worker has a balancer of its own. It allocates nothing after it is made, except to note workers
+/// to which connections were given in vain.
 ///
 /// ```
 /// use evcore_balancer::{Balancer, GroupView, Inputs, Load, Policy};

@@ -189,7 +189,9 @@ impl Rebalance {
         let Some(give) = self.spread.give else {
             return false;
         };
-        let since_ns = self.in_vain_since_ns.filter(|_| self.given_to == Some(give.to));
+        let since_ns = self
+            .in_vain_since_ns
+            .filter(|_| self.given_to == Some(give.to));
         if since_ns.is_some_and(|ns| ns.saturating_add(VAIN_NS) <= now_ns) {
             self.avoid(now_ns);
         }

@@ -448,7 +448,9 @@ fn a_stopped_worker_gets_nothing_for_long_and_loses_nothing() {
 fn a_stopped_worker_does_not_keep_connections_from_others() {
     for (greets, stopped) in [(false, 1), (true, 1), (false, 2), (true, 2)] {
         let slots = stopped + 2;
-        let opens: Vec<u32> = (0..slots).map(|slot| if slot == 0 { 600 } else { 0 }).collect();
+        let opens: Vec<u32> = (0..slots)
+            .map(|slot| if slot == 0 { 600 } else { 0 })
+            .collect();
         let mut server = Server::with(Policy::exclusive(), slots, &opens);
         server.greets = greets;
         server.tick();

@@ -374,7 +374,10 @@ fn connections(count: usize) -> (Vec<UnixStream>, Vec<Connection<Scarce>>) {
         partner: None,
         state: Vec::new(),
     };
-    (clients, descriptors(servers).into_iter().map(connection).collect())
+    (
+        clients,
+        descriptors(servers).into_iter().map(connection).collect(),
+    )
 }
 
 #[test]
@@ -547,7 +550,10 @@ fn a_gift_is_of_all_maps_of_connections_in_one_turn() {
 #[test]
 fn a_gift_is_smaller_if_connections_have_ended_since_it_was_planned() {
     let (_ev, mut giving, _taker, _) = gift(3, Instant::now());
-    assert_eq!([10, 11, 8, 7, 1].map(|active| giving.room(active)), [3, 3, 1, 0, 0]);
+    assert_eq!(
+        [10, 11, 8, 7, 1].map(|active| giving.room(active)),
+        [3, 3, 1, 0, 0]
+    );
     giving.forget_plan();
     assert_eq!(giving.room(10), 0);
 }

@@ -16,7 +16,7 @@ use std::{fmt, io};
 use evcore::{
     Acceptor, Connections, EventLoop, Ready, Step, Stream, Timer, Token, TokenMap, poller,
 };
-use evcore_handover::{Connection, Descriptor, Error, Mailbox, Receiver};
+use evcore_handover::{Connection, Descriptor, Error, Mailbox};
 use evcore_prefork::{Mailboxes, Stop, Successor};
 
 use crate::arrival::{self, Arrival};
@@ -529,10 +529,7 @@ where
         arrival
     }
 
-    fn next_back(
-        &mut self,
-        ev: &mut EventLoop<impl Acceptor<Stream = S>>,
-    ) -> Option<Arrival<S>> {
+    fn next_back(&mut self, ev: &mut EventLoop<impl Acceptor<Stream = S>>) -> Option<Arrival<S>> {
         while let Some(connection) = self.back.pop() {
             match arrival::take_back(ev, connection) {
                 Ok(arrival) => {

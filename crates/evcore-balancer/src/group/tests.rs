@@ -403,7 +403,7 @@ fn a_late_member_gets_connections_only_from_a_late_one() {
     let gives = |one_is_late, two_is_late| {
         one.set_late(one_is_late);
         two.set_late(two_is_late);
-        two.spread().give.map(|give| give.connections)
+        two.spread(&[]).give.map(|give| give.connections)
     };
     assert_eq!(gives(false, false), Some(50));
     assert_eq!(gives(true, false), None);

@@ -26,7 +26,11 @@ where
     M: MailboxEnds<Descriptor = D>,
 {
     /// Watches a receiver. A receiver that the loop cannot watch is dropped, and its sender tries again.
-    pub(super) fn watch(&mut self, ev: &mut EventLoop<impl Acceptor<Stream = S>>, receiver: Receiver<D>) {
+    pub(super) fn watch(
+        &mut self,
+        ev: &mut EventLoop<impl Acceptor<Stream = S>>,
+        receiver: Receiver<D>,
+    ) {
         match ev.add_background(receiver.descriptor()) {
             Ok(token) => _ = self.sources.insert(token, Source::Receiver(receiver)),
             Err(error) => self.report(&error),
