@@ -25,8 +25,8 @@ use crate::{
 
 const UNEVEN_NS: u64 = 50 * NS_PER_MS;
 const STAY_NS: u64 = 1_000 * NS_PER_MS;
-const VAIN_NS: u64 = 250 * NS_PER_MS;
 const AVOID_NS: u64 = 1_000 * NS_PER_MS;
+const VAIN_NS: u64 = 250 * NS_PER_MS;
 /// The longest pause of a worker that has idle connections to give, and of others.
 const PAUSE_OF_GIVER_MAX_NS: u64 = 2_000 * NS_PER_MS;
 const PAUSE_MAX_NS: u64 = 60_000 * NS_PER_MS;
