@@ -338,6 +338,28 @@ fn a_recording_begins_anew_when_no_connection_is_open() {
     assert!(accepted <= 200, "{accepted} of 501 clients");
 }
 
+#[test]
+fn a_recording_that_is_full_is_reported_and_replayed() {
+    let scratch = Scratch::new("full");
+    let file = scratch.file("worker");
+    let name = file.to_str().expect("it is text");
+    let options = ["--workers", "0", "--record-size", "65536", "--record", name];
+    let mut server = Server::start(&options);
+    // While this client is connected, the recording does not begin anew.
+    let mut client = server.connect();
+    eventually("the report", || {
+        client.get("/");
+        server.log().contains("the file is full")
+    });
+    assert_eq!(client.get("/").text(), "Hello, World!");
+    server.signal(Signal::QUIT);
+    assert!(server.wait().success());
+    let reports = server.log().matches("the file is full").count();
+    assert_eq!(reports, 1, "{}", server.log());
+    let text = assert_identical(&file);
+    assert!(text.contains("the recording was full"), "{text}");
+}
+
 /// A recording of a few requests.
 fn short_recording(scratch: &Scratch) -> Vec<u8> {
     let file = scratch.file("short");

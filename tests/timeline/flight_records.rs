@@ -1,7 +1,11 @@
-//! The page of the flight records that `httpd` logs.
+//! The pages of the flight records that `httpd` logs, and of a worker's recording.
+
+use std::process::Command;
 
 use evcore_sim::Timeline;
-use evcore_tests::{Server, eventually};
+use evcore_testing::Scratch;
+use evcore_tests::{Server, evcore_replay, eventually, signal_to};
+use rustix::process::Signal;
 
 use crate::page::Page;
 
@@ -42,5 +46,27 @@ fn a_slow_turn_of_httpd_is_drawn_from_its_log() {
         state.contains("Registered { token: ") && state.contains("Armed { token: "),
         "{state}"
     );
+    page.assert_no_error();
+}
+
+#[test]
+fn a_recording_of_httpd_is_drawn() {
+    let scratch = Scratch::new("drawn");
+    let file = scratch.file("recording");
+    let name = file.to_str().expect("it is text");
+    let mut server = Server::start(&["--workers", "0", "--record", name]);
+    assert_eq!(server.connect().get("/worker").status, 200);
+    signal_to(server.pid(), Signal::QUIT);
+    assert!(server.wait().success());
+    let drawn = Command::new(evcore_replay())
+        .arg("--draw")
+        .arg(&file)
+        .output();
+    let html = String::from_utf8(drawn.expect("it runs").stdout).expect("a page");
+    let Some(mut page) = Page::open(&html) else {
+        return;
+    };
+    let lanes = page.lanes();
+    assert!(lanes.iter().any(|lane| lane.contains("3v1")), "{lanes:?}");
     page.assert_no_error();
 }

@@ -1,10 +1,11 @@
 //! A worker that is recorded, by `--record`.
 //!
 //! When half of the file is written and no connection is open, the recording begins anew. The process
-//! then has a new loop and a new server, because a replay begins with those.
+//! then has a new loop and a new server, because a replay begins with those. If a connection is always
+//! open, the recording ends when the file is full. This is logged.
 
 use std::{
-    cell::RefCell,
+    cell::{Cell, RefCell},
     error::Error,
     fs, io, mem,
     os::fd::AsFd,
@@ -22,6 +23,7 @@ use evcore_recording::{Outside, RecordedListener, Recorder};
 use evcore_serve::Parts;
 
 use crate::{
+    log::log,
     repeatable::{Ended, Repeatable, START, Signals, Start},
     secret_headers::SecretHeaders,
     worker::Setup,
@@ -51,10 +53,22 @@ pub fn serve(setup: &Setup, parts: &mut Parts) -> Result<(), Box<dyn Error + Sen
         let clock = Clock::system();
         RefCell::new((setup.sampler(&clock), clock))
     });
+    let was_full = Cell::new(false);
+    let report_full = || {
+        if recorder.is_full() && !was_full.replace(true) {
+            log(format_args!(
+                "httpd: --record {}: the file is full, and the recording ends here; after a reload, or \
+                 when no connection is open, another one begins; --record-size allows more",
+                path.display()
+            ));
+        }
+    };
     loop {
+        was_full.set(false);
         let mut worker = begin(&recorder, setup, parts, &listeners)?;
         parts.ready();
         let signals = || {
+            report_full();
             if let Some(sampler) = &sampler {
                 let (sampler, clock) = &mut *sampler.borrow_mut();
                 clock.update();
@@ -65,7 +79,9 @@ pub fn serve(setup: &Setup, parts: &mut Parts) -> Result<(), Box<dyn Error + Sen
                 stop_within_ms: parts.stop_within().map(milliseconds),
             }
         };
-        let ended = worker.run(signals, || recorder.is_half_full());
+        // A worker that stops leaves what it did before.
+        let is_due = || recorder.is_half_full() && parts.stop_within().is_none();
+        let ended = worker.run(signals, is_due);
         drop(worker);
         recorder.end_turn();
         if ended? == Ended::Stopped {

@@ -2,7 +2,7 @@
 
 use std::{
     error::Error,
-    ffi::OsString,
+    ffi::{OsStr, OsString},
     fs,
     io::{self, Write},
     path::{Path, PathBuf},
@@ -19,7 +19,7 @@ use evcore_sim::Timeline;
 use crate::{
     history::History,
     log,
-    options::{self, Command, Options},
+    options::{self, Command, LogLevel, Options},
     repeatable::{Repeatable, START, Signals, Start},
     scoreboard::WorkerStats,
     what_if::Recorded,
@@ -29,11 +29,14 @@ use crate::{
 const HELP: &str = "\
 Runs a worker of httpd on the recording that --record has made.
 
-Usage: evcore-replay [--list | --draw] FILE
+Usage: evcore-replay [--log-level LEVEL] [--list | --draw] FILE
        evcore-replay --what-if POLICY FILE...
 
   --list     print the calls of each turn, and run nothing
   --draw     print a page in HTML that draws the last turns
+  --log-level LEVEL
+             log what the event loop does in the replay: debug or trace, as
+             httpd's option (needs `--features tracing`)
   --what-if  print how evenly the workers of these recordings shared their
              clients, and how POLICY would have shared them, in a simulation:
              off, mutex, exclusive or least-loaded
@@ -71,10 +74,19 @@ pub fn run() -> ExitCode {
         match argument.to_str() {
             Some("--list") => task = Task::List,
             Some("--draw") => task = Task::Draw,
+            Some("--log-level") => {
+                if let Err(why) = log_from(arguments.next()) {
+                    return refuse(&why);
+                }
+            }
             Some("--what-if") => return what_if(arguments),
             Some("--help" | "-h") => return print(HELP, ExitCode::SUCCESS),
             _ if file.is_none() => file = Some(PathBuf::from(argument)),
-            _ => return refuse("one FILE is expected, and the options --list and --draw"),
+            _ => {
+                return refuse(
+                    "one FILE is expected, and the options --log-level, --list and --draw",
+                );
+            }
         }
     }
     let Some(file) = file else {
@@ -84,6 +96,20 @@ pub fn run() -> ExitCode {
         Ok(code) => code,
         Err(error) => refuse(&format!("{}: {error}", file.display())),
     }
+}
+
+/// Logs what the loop does, from this level on.
+fn log_from(value: Option<OsString>) -> Result<(), String> {
+    let level = match value.as_deref().and_then(OsStr::to_str) {
+        Some("error") => LogLevel::Error,
+        Some("debug") => LogLevel::Debug,
+        Some("trace") => LogLevel::Trace,
+        _ => return Err("--log-level: expected error, debug or trace".into()),
+    };
+    level.check()?;
+    #[cfg(feature = "tracing")]
+    crate::trace_log::install(level);
+    Ok(())
 }
 
 /// Prints the balance of some recordings, and that of another policy.

@@ -1,4 +1,4 @@
-//! `--log-level`, of a server that is built with the feature `tracing`.
+//! `--log-level`, of programs that are built with the feature `tracing`.
 
 use std::{
     io::{BufRead, BufReader, Read, Write},
@@ -6,12 +6,18 @@ use std::{
     process::{Command, Stdio},
 };
 
+use evcore_testing::Scratch;
+
 /// Returns the lines that the server logs at this level while it answers one request and closes the
 /// connection.
 fn log_of_a_request(level: &str) -> String {
+    log_with(&["--log-level", level])
+}
+
+fn log_with(options: &[&str]) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_httpd"));
     command.args(["--listen", "127.0.0.1:0", "--workers", "0"]);
-    command.args(["--log-level", level]).stderr(Stdio::piped());
+    command.args(options).stderr(Stdio::piped());
     let mut server = command.spawn().expect("it starts");
     let mut stderr = BufReader::new(server.stderr.take().expect("it is piped"));
     let mut log = String::new();
@@ -82,4 +88,24 @@ fn a_line_has_the_time_the_level_and_the_process() {
     );
     let pid = pid.strip_suffix(':').map(str::parse::<u32>);
     assert!(matches!(pid, Some(Ok(_))), "{line}");
+}
+
+#[test]
+fn a_replay_logs_what_the_recorded_server_did_not() {
+    let scratch = Scratch::new("log-level");
+    let file = scratch.file("recording");
+    let path = file.to_str().expect("a text");
+    let log = log_with(&["--record", path]);
+    assert!(!log.contains("evcore::turn"), "{log}");
+    let mut replay = Command::new(env!("CARGO_BIN_EXE_evcore-replay"));
+    let output = replay.args(["--log-level", "trace", path]).output();
+    let output = output.expect("it runs");
+    let log = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{log}");
+    for line in [
+        "evcore::accept: accepted listener=0",
+        "evcore::timer: armed token=3v1 ",
+    ] {
+        assert!(log.contains(line), "{log}");
+    }
 }

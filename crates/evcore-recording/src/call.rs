@@ -190,11 +190,14 @@ fn number_of_kind(kind: io::ErrorKind) -> i32 {
 }
 
 /// Number of bytes that a recording keeps of each send.
-const HEAD: usize = 32;
+pub(crate) const HEAD: usize = 32;
+
+/// The place of these bytes in a digest, behind the length and the checksum.
+pub(crate) const HEAD_AT: usize = 12;
 
 /// A digest of what is to be sent: its length, its checksum and its first bytes.
 pub(crate) struct Digest {
-    bytes: [u8; 12 + HEAD],
+    bytes: [u8; HEAD_AT + HEAD],
     length: usize,
 }
 
@@ -205,8 +208,8 @@ impl Digest {
 
     /// The digest of several pieces as if they were one.
     pub(crate) fn of_all<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Self {
-        let mut digest = [0; 12 + HEAD];
-        let (mut hasher, mut length, mut head) = (crc32fast::Hasher::new(), 0, 12);
+        let mut digest = [0; HEAD_AT + HEAD];
+        let (mut hasher, mut length, mut head) = (crc32fast::Hasher::new(), 0, HEAD_AT);
         for bytes in pieces {
             hasher.update(bytes);
             length += bytes.len() as u64;

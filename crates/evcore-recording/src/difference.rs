@@ -2,7 +2,7 @@
 
 use std::{error, fmt};
 
-use crate::call::Call;
+use crate::call::{Call, HEAD, HEAD_AT, What};
 
 /// The first call in which a replay differs from its recording.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,6 +36,12 @@ impl fmt::Display for Difference {
             "in turn {turn}, call {call}, the program calls {replayed:?}, and the recording has \
              {recorded:?}"
         )?;
+        if self.is_behind_heads() {
+            write!(
+                f,
+                "; the recording keeps the first {HEAD} bytes of each send, which are the same"
+            )?;
+        }
         after
             .iter()
             .try_for_each(|after| write!(f, "; the call before is {after:?}"))
@@ -45,6 +51,17 @@ impl fmt::Display for Difference {
 impl error::Error for Difference {}
 
 impl Difference {
+    /// Returns whether the bytes differ behind those that the recording keeps of a send.
+    fn is_behind_heads(&self) -> bool {
+        let (recorded, replayed) = (&self.recorded, &self.replayed);
+        let head = |call: &Call| call.bytes.get(HEAD_AT..).map(<[u8]>::to_vec);
+        recorded.what == What::Send
+            && (recorded.what, recorded.of) == (replayed.what, replayed.of)
+            && recorded.bytes != replayed.bytes
+            && head(recorded).is_some_and(|bytes| bytes.len() == HEAD)
+            && head(recorded) == head(replayed)
+    }
+
     /// Advice on how to make the program repeatable.
     #[must_use]
     pub fn advice(&self) -> String {
@@ -71,5 +88,40 @@ impl Difference {
              `Outside::pool`. If the program, its options or its files have changed, replay with \
              those of the recording"
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::call::Digest;
+
+    fn difference(recorded: &[u8], replayed: &[u8]) -> String {
+        let send = |bytes| Call::new(What::Send, 0, 100).with_bytes(Digest::of(bytes).as_bytes());
+        let difference = Difference {
+            turn: 0,
+            call: 0,
+            recorded: send(recorded),
+            replayed: send(replayed),
+            after: None,
+            foreign_wake: None,
+        };
+        difference.to_string()
+    }
+
+    #[test]
+    fn it_says_that_bytes_differ_behind_those_that_are_shown() {
+        let (one, mut two) = ([b'a'; 100], [b'a'; 100]);
+        two[32] = b'b';
+        let text = difference(&one, &two);
+        assert!(
+            text.contains("the first 32 bytes of each send, which are the same"),
+            "{text}"
+        );
+        two[31] = b'b';
+        for (one, two) in [(&one[..], &two[..]), (b"short", b"other"), (b"ab", b"abc")] {
+            let text = difference(one, two);
+            assert!(!text.contains("the same"), "{text}");
+        }
     }
 }

@@ -2,13 +2,14 @@
 //!
 //!     cargo run --release -p evcore-sim --example simulated_day
 //!     cargo run --release -p evcore-sim --example simulated_day -- 60 120
+//!     cargo run --release -p evcore-sim --example simulated_day -- --trace
 //!
 //! Each client keeps one connection and sends a request of some 60 bytes every 30 to 75 seconds (or
 //! as the two arguments give). The server answers with as many bytes and the `Date` of its clock,
 //! and re-arms the connection's idle timer: 1.6 million requests a day. At the end no client is
 //! lost. Each is connected, and has an answer to each of its requests except perhaps the last one.
 //! The program prints the simulated days per second, and the trace hash, which is the same in every
-//! run.
+//! run. With `--trace` it simulates an hour, and keeps the trace, as a check does with a run that fails.
 
 use std::{
     env,
@@ -30,7 +31,8 @@ use evcore_sim::{
 const IDLE: Timer = Timer::new(0);
 const CLIENTS: u32 = 1_000;
 const ANSWER: &[u8; 64] = b"HTTP/1.1 204 No Content\r\nDate: Thu, 01 Jan 1970 00:00:00 GMT\r\n\r\n";
-const DAY: Duration = Duration::from_secs(86_400);
+const HOUR: Duration = Duration::from_secs(3_600);
+const HOURS_A_DAY: u32 = 24;
 
 /// Sends a request, and another one after a pause.
 #[derive(Debug)]
@@ -132,8 +134,13 @@ fn main() {
             awaited: Arc::clone(awaited),
         });
     }
+    let is_traced = env::args().any(|argument| argument == "--trace");
+    let hours = if is_traced { 1 } else { HOURS_A_DAY };
+    if is_traced {
+        sim.record_trace();
+    }
     let start = Instant::now();
-    workers.run_for(DAY);
+    workers.run_for(hours * HOUR);
     let took = start.elapsed();
 
     let server = workers.app(0).expect("it is not killed");
@@ -149,7 +156,7 @@ fn main() {
         server.served,
         server.ev.stats().turns,
         took.as_secs_f64(),
-        1.0 / took.as_secs_f64(),
+        f64::from(hours) / f64::from(HOURS_A_DAY) / took.as_secs_f64(),
     );
     println!("trace {:016x}", sim.trace_hash());
 }
@@ -157,7 +164,8 @@ fn main() {
 /// The shortest and the longest pause between two requests: the two arguments, or 30 and 75
 /// seconds.
 fn pauses() -> RangeInclusive<Duration> {
-    let mut arguments = env::args().skip(1).map(|argument| {
+    let numbers = env::args().skip(1).filter(|argument| argument != "--trace");
+    let mut arguments = numbers.map(|argument| {
         let seconds = argument.parse().expect("the arguments are seconds");
         Duration::from_secs(seconds)
     });

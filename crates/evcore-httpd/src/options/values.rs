@@ -43,11 +43,14 @@ pub enum LogLevel {
 
 impl LogLevel {
     /// Checks whether this build can log the level.
-    pub(super) fn check(self) -> Result<(), String> {
+    pub fn check(self) -> Result<(), String> {
         if cfg!(feature = "tracing") || self == Self::Error {
             return Ok(());
         }
-        Err("--log-level: this httpd is built without `--features tracing`; expected error".into())
+        Err(
+            "--log-level: this program is built without `--features tracing`; expected error"
+                .into(),
+        )
     }
 }
 
