@@ -5,13 +5,19 @@
 //! workers, which follow the other policy. The simulator has the kernel's order of wake-ups, and the
 //! group protocol and the balancers that ship.
 
-use std::{collections::HashMap, fmt, net::SocketAddr, ops::RangeInclusive, time::Duration};
+use std::{
+    collections::HashMap,
+    fmt,
+    net::SocketAddr,
+    ops::{Add, RangeInclusive},
+    time::Duration,
+};
 
 use evcore::{
     EventLoop, Interest, Mode, Step, Token, TokenMap,
     balancer::{Policy, WorkerId},
 };
-use evcore_recording::{Recording, What};
+use evcore_recording::{Call, Recording, What};
 use evcore_sim::{
     App, Client, ClientCx, ClientEvent, Process, Sim, SimConfig, SimGroup, SimListener, SimStream,
     Workers,
@@ -47,10 +53,44 @@ struct Life {
 #[derive(Debug)]
 pub struct Recorded {
     workers: Vec<Vec<Life>>,
-    turns: u64,
+    turns: Turns,
     /// The time of which all workers have a recording. Each of them may have begun anew, and have ended
     /// early.
     common: RangeInclusive<Duration>,
+}
+
+/// The turns of all workers.
+#[derive(Clone, Copy, Debug, Default)]
+struct Turns {
+    all: u64,
+    /// Those in which a worker met a client: it accepted, read or closed.
+    useful: u64,
+}
+
+impl Turns {
+    fn of(recording: &Recording) -> Self {
+        let meets = |call: &Call| match call.what {
+            What::Accept | What::Recv => call.result >= 0,
+            What::Close => true,
+            _ => false,
+        };
+        let useful = recording.turns().filter(|calls| calls.iter().any(meets));
+        Self {
+            all: recording.len() as u64,
+            useful: useful.count() as u64,
+        }
+    }
+}
+
+impl Add for Turns {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            all: self.all + other.all,
+            useful: self.useful + other.useful,
+        }
+    }
 }
 
 /// The evenness of the spread of connections, and its cost in turns.
@@ -60,12 +100,21 @@ pub struct Balance {
     pub jain: f64,
     /// Turns of all workers for each connection.
     pub turns: f64,
+    /// Those of them in which a worker met no client.
+    pub idle_turns: f64,
 }
 
 impl fmt::Display for Balance {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { jain, turns } = self;
-        write!(f, "Jain index {jain:.3}, {turns:.2} turns a connection")
+        let Self {
+            jain,
+            turns,
+            idle_turns,
+        } = self;
+        write!(
+            f,
+            "Jain index {jain:.3}, {turns:.2} turns a connection, {idle_turns:.2} of them without a client"
+        )
     }
 }
 
@@ -116,7 +165,10 @@ impl Recorded {
         let is_usable = !common.is_empty() && *common.end() - *common.start() <= LONGEST;
         is_usable.then_some(Self {
             workers,
-            turns: recordings.iter().map(Recording::len).sum::<usize>() as u64,
+            turns: recordings
+                .iter()
+                .map(Turns::of)
+                .fold(Turns::default(), Add::add),
             common,
         })
     }
@@ -139,10 +191,12 @@ impl Recorded {
         changes
     }
 
-    fn balance(&self, mean: &Mean, turns: u64) -> Option<Balance> {
+    fn balance(&self, mean: &Mean, turns: Turns) -> Option<Balance> {
+        let for_each = |turns: u64| turns as f64 / self.connections() as f64;
         Some(Balance {
             jain: mean.value()?,
-            turns: turns as f64 / self.connections() as f64,
+            turns: for_each(turns.all),
+            idle_turns: for_each(turns.all - turns.useful),
         })
     }
 
@@ -189,8 +243,8 @@ impl Recorded {
             mean.look(&open.collect::<Vec<_>>());
             workers.run_for(LOOK);
         }
-        let turns = workers.apps().map(|(_, worker)| worker.ev.stats().turns);
-        self.balance(&mean, turns.sum())
+        let turns = workers.apps().map(|(_, worker)| worker.turns());
+        self.balance(&mean, turns.fold(Turns::default(), Add::add))
     }
 }
 
@@ -237,6 +291,9 @@ fn lives_of(recording: &Recording) -> (Vec<Life>, Option<RangeInclusive<Duration
 struct Worker {
     ev: EventLoop<SimListener>,
     streams: TokenMap<SimStream>,
+    useful_turns: u64,
+    /// The number of the last turn with a step.
+    last_useful: u64,
 }
 
 impl Worker {
@@ -253,6 +310,15 @@ impl Worker {
         Self {
             ev: ev.expect("a simulated loop"),
             streams: TokenMap::new(),
+            useful_turns: 0,
+            last_useful: 0,
+        }
+    }
+
+    fn turns(&self) -> Turns {
+        Turns {
+            all: self.ev.stats().turns,
+            useful: self.useful_turns,
         }
     }
 
@@ -278,6 +344,9 @@ impl App for Worker {
     }
 
     fn on_step(&mut self, step: Step<SimStream>) {
+        let turn = self.ev.stats().turns;
+        let is_first = std::mem::replace(&mut self.last_useful, turn) != turn;
+        self.useful_turns += u64::from(is_first);
         match step {
             Step::Accepted(new) => {
                 // An error would close the connection, but the loop has room for all.
@@ -333,6 +402,11 @@ impl Client for Visitor {
 mod tests {
     use super::*;
 
+    fn turns(all: u64) -> Turns {
+        let useful = all / 2;
+        Turns { all, useful }
+    }
+
     fn life(begins_ms: u64, ends_ms: u64) -> Life {
         Life {
             begins: Duration::from_millis(begins_ms),
@@ -346,7 +420,7 @@ mod tests {
         let lives = (0..100).map(|n| life(10 * n, 5_000));
         Recorded {
             workers: vec![lives.collect(), Vec::new()],
-            turns: 300,
+            turns: turns(300),
             common: Duration::ZERO..=Duration::from_secs(5),
         }
     }
@@ -356,6 +430,7 @@ mod tests {
         let seen = uneven().seen().expect("enough connections");
         assert!((seen.jain - 0.5).abs() < 1e-9, "{seen}");
         assert!((seen.turns - 3.0).abs() < 1e-9, "{seen}");
+        assert!((seen.idle_turns - 1.5).abs() < 1e-9, "{seen}");
         assert!(Recorded::new(&[]).is_none());
     }
 
@@ -372,7 +447,7 @@ mod tests {
         let workers = [vec![life(0, 4_000); 8], vec![life(1_000, 4_000); 8]];
         let recorded = |common: [u64; 2]| Recorded {
             workers: workers.to_vec(),
-            turns: 16,
+            turns: turns(16),
             common: Duration::from_millis(common[0])..=Duration::from_millis(common[1]),
         };
         let even = recorded([1_000, 3_000]).seen().expect("enough connections");
