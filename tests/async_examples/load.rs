@@ -149,6 +149,43 @@ fn reloads_lose_no_request_of_busy_clients() {
 }
 
 #[test]
+fn reloads_lose_no_request_of_http2_clients() {
+    let server = start_workers(WORKERS, &["--h2"]);
+    let url = format!("http://{}/", server.address());
+    // One request a connection: curl 7.88 fails with a second one, with nginx too.
+    let request = || {
+        output_of(
+            "curl",
+            &["--http2-prior-knowledge", "--silent", "--fail", &url],
+        )
+    };
+    if request().is_none() {
+        return;
+    }
+    let (is_over, answered) = (AtomicBool::new(false), AtomicU64::new(0));
+    thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                while !is_over.load(Relaxed) {
+                    assert_eq!(request().as_deref(), Some(GREETING));
+                    answered.fetch_add(1, Relaxed);
+                }
+            });
+        }
+        for reload in 1..=5 {
+            let before = answered.load(Relaxed);
+            eventually("clients are served", || {
+                answered.load(Relaxed) > before + 10
+            });
+            server.signal(Signal::HUP);
+            let serving = || server.log().matches(" serves").count();
+            eventually("new workers serve", || serving() >= (1 + reload) * WORKERS);
+        }
+        is_over.store(true, Relaxed);
+    });
+}
+
+#[test]
 fn reloads_of_an_axum_server_lose_no_request() {
     let server = wait_for_workers(start("axum_router", &["2"]), WORKERS);
     reload_under_load(&server);

@@ -122,7 +122,7 @@ pub(super) fn descriptors(pid: u32) -> Vec<String> {
 #[derive(Default)]
 struct Looks {
     last: Vec<Vec<String>>,
-    /// How often they were seen since the last change.
+    /// Number of looks since the last change.
     same: u32,
 }
 

@@ -63,7 +63,7 @@ pub struct Recorded {
 #[derive(Clone, Copy, Debug, Default)]
 struct Turns {
     all: u64,
-    /// Those in which a worker met a client: it accepted, read or closed.
+    /// Turns in which a worker met a client: it accepted, read or closed.
     useful: u64,
 }
 
@@ -100,7 +100,7 @@ pub struct Balance {
     pub jain: f64,
     /// Turns of all workers for each connection.
     pub turns: f64,
-    /// Those of them in which a worker met no client.
+    /// Turns for each connection in which a worker met no client.
     pub idle_turns: f64,
 }
 
