@@ -216,6 +216,7 @@ fn bind_to_path(fd: &OwnedFd, address: &Address, path: &Path) -> Result<SocketFi
 
     let name = SocketAddrUnix::new(path).map_err(failed("bind"))?;
     match bind(fd, &name) {
+        // There is a file at the path, perhaps a socket that a server has left.
         Err(Errno::ADDRINUSE) => {
             remove_stale(address, path, &name)?;
             bind(fd, &name).map_err(failed("bind"))?;
@@ -250,6 +251,7 @@ fn remove_stale(address: &Address, path: &Path, name: &SocketAddrUnix) -> Result
             .map(drop)
             .map_err(|error| failed("unlink")(errno_of(&error))),
         Ok(false) => Err(Error::listen(address, "bind", Errno::ADDRINUSE)),
+        // The file was removed meanwhile.
         Err(Errno::NOENT) => Ok(()),
         Err(errno) => Err(failed("connect")(errno)),
     }

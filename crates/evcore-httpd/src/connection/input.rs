@@ -70,8 +70,8 @@ pub(super) fn empty_line(bytes: &[u8]) -> Option<usize> {
 /// sends a byte at a time does not cause a parse for each byte.
 #[inline]
 pub(super) fn is_surely_partial(head: &[u8], known: usize) -> bool {
-    let has_no_news = !has_line_end(&head[known..]) && head.len() < MAX_HEAD_BYTES;
-    has_no_news && may_begin_request(head)
+    let is_unfinished = !has_line_end(&head[known..]) && head.len() < MAX_HEAD_BYTES;
+    is_unfinished && may_begin_request(head)
 }
 
 /// Returns whether the first byte may be that of a request, or of an empty line before it. Other

@@ -134,7 +134,7 @@ pub(super) struct IoUring {
 #[derive(Clone, Copy, Debug)]
 struct Before {
     /// True if there already were wake-ups or completions, which may be stale.
-    had_news: bool,
+    had_completions: bool,
 }
 
 impl IoUring {
@@ -315,11 +315,11 @@ impl IoUring {
         self.is_submitted = false;
         self.drop_stale();
         let before = Before {
-            had_news: self.ring.first().is_some() || self.ring.has_more(),
+            had_completions: self.ring.first().is_some() || self.ring.has_more(),
         };
         self.table.begin_wait();
         // Earlier wake-ups mostly end the wait, so the clock need not be read.
-        let mut at_once = before.had_news;
+        let mut at_once = before.had_completions;
         loop {
             if self.table.has_changes() || !self.wake_is_watched {
                 match self.queue_changes() {
@@ -460,7 +460,7 @@ impl IoUring {
             // spurious edge is harmless, but a missing one is not.
             Mode::Edge | Mode::ExclusiveEdge => self.table.arm_edge_again(id),
         }
-        let is_out_of_date = before.had_news && !is_new && mode != Mode::Edge;
+        let is_out_of_date = before.had_completions && !is_new && mode != Mode::Edge;
         if is_out_of_date || ready.is_priority() {
             self.unchecked.push((id, ready));
         } else {

@@ -20,7 +20,7 @@ impl IoUring {
             return Ok(false);
         }
         let before = Before {
-            had_news: self.ring.has_more(),
+            had_completions: self.ring.has_more(),
         };
         self.table.begin_wait();
         self.ring.wait_for_one()?;
