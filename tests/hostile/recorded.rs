@@ -320,7 +320,10 @@ fn a_recording_begins_anew_when_no_connection_is_open() {
     let mut server = Server::start(&options);
     for _ in 0..500 {
         let mut client = server.connect();
-        assert_eq!(client.get("/").text(), "Hello, World!");
+        client.send(b"GET / HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n");
+        assert_eq!(client.response().text(), "Hello, World!");
+        // The server has closed it, so no connection is open.
+        assert!(client.is_closed());
     }
     let requests = server.status().requests;
     assert!(requests > 500, "the counts go on: {requests}");
