@@ -537,7 +537,9 @@ fn another_ring_wakes(is_read: bool) {
     let eventfd = eventfd.expect("a descriptor is left");
     other.notify(&eventfd).expect("registered");
 
-    let before = Before { had_completions: false };
+    let before = Before {
+        had_completions: false,
+    };
     backend.table.begin_wait();
     let new = registration(&eventfd, Mode::Edge);
     backend.add(&new).expect("add");
