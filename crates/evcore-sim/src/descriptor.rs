@@ -115,7 +115,7 @@ impl Descriptor for SimDescriptor {
         };
         let objects = descriptors.iter().map(|one| one.object).collect();
         let mut state = socket.sim.state();
-        let sent = state.send_message(id, message, objects);
+        let sent = state.send_message(socket.process, id, message, objects);
         state.may_die(socket.process, Fault::ChannelKill);
         sent.map_err(|unsent| match unsent {
             state::Unsent::Full => Unsent::Full,
@@ -128,7 +128,7 @@ impl Descriptor for SimDescriptor {
             return Ok(Received::End);
         };
         let mut state = socket.sim.state();
-        let Some(message) = state.take_message(id) else {
+        let Some(message) = state.take_message(socket.process, id) else {
             return Ok(match state.net.channels.is_hung_up(id) {
                 true => Received::End,
                 false => Received::Nothing,

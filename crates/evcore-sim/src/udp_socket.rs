@@ -55,7 +55,8 @@ impl SimUdpSocket {
     /// EMSGSIZE if the datagram is longer than 65,507 bytes.
     /// [`NotConnected`](io::ErrorKind::NotConnected) if the process is dead.
     pub fn send_to(&self, bytes: &[u8], to: SocketAddr) -> io::Result<usize> {
-        self.alive()?.send_datagram(self.id, to, bytes)
+        self.alive()?
+            .send_datagram(self.process, self.id, to, bytes)
     }
 
     /// Receives a datagram. Returns its length and the address of its sender. Bytes that do not fit
@@ -66,7 +67,8 @@ impl SimUdpSocket {
     /// [`WouldBlock`](io::ErrorKind::WouldBlock) if no datagram has arrived.
     /// [`NotConnected`](io::ErrorKind::NotConnected) if the process is dead.
     pub fn recv_from(&self, buffer: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
-        self.alive()?.receive_datagram(self.id, buffer)
+        self.alive()?
+            .receive_datagram(self.process, self.id, buffer)
     }
 
     /// The address to which the socket is bound.

@@ -43,6 +43,7 @@ impl State {
     /// Sends a message with objects to the other end of a channel.
     pub(crate) fn send_message(
         &mut self,
+        process: u32,
         from: ChannelId,
         bytes: &[u8],
         objects: Vec<Carried>,
@@ -55,6 +56,7 @@ impl State {
             return Err(Unsent::Full);
         }
         self.note(Event::SentMessage {
+            process,
             from,
             objects: objects.len(),
         });
@@ -67,10 +69,14 @@ impl State {
     }
 
     /// Takes the next message that has arrived at an end. `None` if there is none.
-    pub(crate) fn take_message(&mut self, at: ChannelId) -> Option<Message> {
+    pub(crate) fn take_message(&mut self, process: u32, at: ChannelId) -> Option<Message> {
         let message = self.net.channels.end_mut(at).messages.pop_front()?;
         let objects = message.objects.len();
-        self.note(Event::ReceivedMessage { at, objects });
+        self.note(Event::ReceivedMessage {
+            process,
+            at,
+            objects,
+        });
         Some(message)
     }
 

@@ -34,6 +34,7 @@ impl State {
 
     pub(crate) fn send_datagram(
         &mut self,
+        process: u32,
         from: UdpId,
         to: SocketAddr,
         bytes: &[u8],
@@ -43,7 +44,11 @@ impl State {
             return Err(io::Error::from_raw_os_error(EMSGSIZE));
         }
         let count = bytes.len();
-        self.note(Event::SentDatagram { from, count });
+        self.note(Event::SentDatagram {
+            process,
+            from,
+            count,
+        });
         self.trace.bytes(bytes);
         if self.draw_fault(Fault::DatagramLoss, Subject::Udp(from)) {
             return Ok(bytes.len());
@@ -95,6 +100,7 @@ impl State {
     /// Receives the oldest datagram. Bytes that do not fit into the buffer are lost.
     pub(crate) fn receive_datagram(
         &mut self,
+        process: u32,
         at: UdpId,
         buffer: &mut [u8],
     ) -> io::Result<(usize, SocketAddr)> {
@@ -102,7 +108,7 @@ impl State {
         let datagram = received.ok_or(io::ErrorKind::WouldBlock)?;
         let count = datagram.bytes.len().min(buffer.len());
         buffer[..count].copy_from_slice(&datagram.bytes[..count]);
-        self.note(Event::ReceivedDatagram { at, count });
+        self.note(Event::ReceivedDatagram { process, at, count });
         Ok((count, datagram.from))
     }
 }

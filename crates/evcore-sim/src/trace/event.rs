@@ -108,19 +108,23 @@ pub(crate) enum Event {
         pool: u32,
     },
     SentDatagram {
+        process: u32,
         from: UdpId,
         count: usize,
     },
     ReceivedDatagram {
+        process: u32,
         at: UdpId,
         count: usize,
     },
     /// A message of a channel, with descriptors.
     SentMessage {
+        process: u32,
         from: ChannelId,
         objects: usize,
     },
     ReceivedMessage {
+        process: u32,
         at: ChannelId,
         objects: usize,
     },
@@ -180,10 +184,10 @@ impl Event {
             Self::Notified { group, slot } => (23, group.into(), slot as u64),
             Self::Exited(process) => (24, process.into(), 0),
             Self::JobEnded { process, pool } => (25, process.into(), pool.into()),
-            Self::SentDatagram { from, count } => (26, from.0.into(), count as u64),
-            Self::ReceivedDatagram { at, count } => (27, at.0.into(), count as u64),
-            Self::SentMessage { from, objects } => (29, from.0.into(), objects as u64),
-            Self::ReceivedMessage { at, objects } => (30, at.0.into(), objects as u64),
+            Self::SentDatagram { from, count, .. } => (26, from.0.into(), count as u64),
+            Self::ReceivedDatagram { at, count, .. } => (27, at.0.into(), count as u64),
+            Self::SentMessage { from, objects, .. } => (29, from.0.into(), objects as u64),
+            Self::ReceivedMessage { at, objects, .. } => (30, at.0.into(), objects as u64),
             Self::Rests { process, rests } => (28, process.into(), rests.into()),
         };
         [(kind << 56) ^ subject, amount]

@@ -155,18 +155,44 @@ impl Situation<'_> {
             Event::Notified { slot, .. } => format!("the worker in slot {slot} is notified"),
             Event::Exited(it) => format!("{} exits", process(it)),
             Event::JobEnded { process: by, .. } => format!("a job of {} ends", process(by)),
-            Event::SentDatagram { from, count } => {
-                format!("{} sends a datagram of {}", udp(from), bytes(count))
-            }
-            Event::ReceivedDatagram { at, count } => {
-                format!("{} receives a datagram of {}", udp(at), bytes(count))
-            }
-            Event::SentMessage { from, objects } => {
-                format!("{} sends {objects} descriptors", channel(from))
-            }
-            Event::ReceivedMessage { at, objects } => {
-                format!("{} receives {objects} descriptors", channel(at))
-            }
+            Event::SentDatagram {
+                process: by,
+                from,
+                count,
+            } => format!(
+                "{} sends a datagram of {} by {}",
+                process(by),
+                bytes(count),
+                udp(from)
+            ),
+            Event::ReceivedDatagram {
+                process: by,
+                at,
+                count,
+            } => format!(
+                "{} receives a datagram of {} at {}",
+                process(by),
+                bytes(count),
+                udp(at)
+            ),
+            Event::SentMessage {
+                process: by,
+                from,
+                objects,
+            } => format!(
+                "{} sends {objects} descriptors by {}",
+                process(by),
+                channel(from)
+            ),
+            Event::ReceivedMessage {
+                process: by,
+                at,
+                objects,
+            } => format!(
+                "{} receives {objects} descriptors at {}",
+                process(by),
+                channel(at)
+            ),
         })
     }
 
@@ -306,7 +332,7 @@ impl Situation<'_> {
 }
 
 fn channel(id: ChannelId) -> String {
-    format!("the end {} of channel {}", id.0 % 2, id.0 / 2)
+    format!("end {} of channel {}", id.0 % 2, id.0 / 2)
 }
 
 fn udp(id: UdpId) -> String {

@@ -96,14 +96,14 @@ impl Situation<'_> {
             | Event::SteppedDown { process, .. }
             | Event::Rests { process, .. }
             | Event::Exited(process)
-            | Event::JobEnded { process, .. } => About::of_process(process),
+            | Event::JobEnded { process, .. }
+            | Event::SentDatagram { process, .. }
+            | Event::ReceivedDatagram { process, .. }
+            | Event::SentMessage { process, .. }
+            | Event::ReceivedMessage { process, .. } => About::of_process(process),
             Event::ClientAdded(slot) => self.about_client(slot),
             Event::Noted(_)
             | Event::Notified { .. }
-            | Event::SentDatagram { .. }
-            | Event::ReceivedDatagram { .. }
-            | Event::SentMessage { .. }
-            | Event::ReceivedMessage { .. }
             | Event::FaultOccurred(_, Subject::Machine | Subject::Udp(_)) => About::default(),
         }
     }

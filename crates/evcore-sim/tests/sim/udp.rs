@@ -61,6 +61,25 @@ fn without_faults_every_datagram_arrives_once_and_in_order() {
 }
 
 #[test]
+fn the_trace_names_the_processes_of_a_datagram() {
+    let sim = Sim::new(7);
+    sim.record_trace();
+    let (server, client) = (server(&sim), client(&sim));
+    client
+        .send_to(&[0, 0, 0, 7], server_address())
+        .expect("it is sent");
+    sim.run_for(Duration::from_secs(1));
+    assert_eq!(drain(&server), [7]);
+    let lines = sim.trace_lines().join("\n");
+    for line in [
+        "process 1 sends a datagram of 4 bytes by UDP socket 1",
+        "process 0 receives a datagram of 4 bytes at UDP socket 0",
+    ] {
+        assert!(lines.contains(line), "{lines}");
+    }
+}
+
+#[test]
 fn each_datagram_fault_does_what_its_name_says() {
     let lost = arrivals(7, Some(Fault::DatagramLoss));
     assert!(
