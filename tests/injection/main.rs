@@ -28,7 +28,7 @@ use evcore_tests::{not_run, strace_works};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use self::{
-    run::{OCCURRENCES, Run},
+    run::{Cost, OCCURRENCES, Run},
     stage::{Recorded, Stage},
     table::{PHASES, rows},
 };
@@ -156,8 +156,16 @@ fn make_all(runs: &[Run]) {
             };
             let begun = Instant::now();
             let made = panic::catch_unwind(AssertUnwindSafe(|| {
-                let cost = run.make();
-                assert!(cost.failures > 0 || !run.must_fail(), "no call failed");
+                // Calls are counted by worker, and on a busy machine the clients of a run may all be at the
+                // one that has made fewer.
+                let misses = |cost: &Cost| cost.failures == 0 && run.must_fail();
+                let mut cost = run.make();
+                for _ in 0..2 {
+                    if misses(&cost) {
+                        cost = run.make();
+                    }
+                }
+                assert!(!misses(&cost), "no call failed");
                 cost
             }));
             let seconds = begun.elapsed().as_secs_f64();
