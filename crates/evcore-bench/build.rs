@@ -1,12 +1,13 @@
-//! Builds the peers in C whose headers are installed. One peer needs no headers. Another needs the
-//! source of nginx, in the directory that `NGINX_SOURCE` names.
+//! Builds the *peers* in C, which the benchmarks compare with the project. `nginx_rbtree` needs only a C
+//! compiler. `nginx` needs the source of nginx, in the directory that `NGINX_SOURCE` names. The others
+//! need their installed headers.
 //!
 //! A peer is absent if its file cannot be compiled, because headers or a C compiler are missing.
 //! That is not a failure.
 
 use std::env;
 
-/// The files of `c/`, with the library that each needs.
+/// The peers of one file, `c/NAME.c`, with the library that each needs.
 ///
 /// libevent comes before libev, which has compatible functions of the same names, because the
 /// loader takes the first.

@@ -24,12 +24,12 @@ fn a_forked_child_is_refused_and_the_parent_goes_on(fixture: &mut Fixture) {
         _ => false,
     };
     let alone = fixture.alone();
-    let of_child = in_a_child(|| {
+    let child_is_refused = in_a_child(|| {
         let poller: &mut Poller = &mut fixture.poller;
         let waited = poller.wait(&mut fixture.events, None).map(drop);
         let added = poller.add(&unknown, 2, Interest::WRITE, Mode::Level);
         let exclusive = poller.add(&unknown, 2, Interest::READ, Mode::Exclusive);
-        // If the backend has exclusive registrations, the fork is the reason for the refusal.
+        // A backend without exclusive registrations may refuse for that reason.
         let exclusive = !poller.backend().capabilities().exclusive || is_refused(exclusive);
         let removed = poller.remove(1);
         // No call reached the kernel, but the child's table has lost the registration.
@@ -37,7 +37,11 @@ fn a_forked_child_is_refused_and_the_parent_goes_on(fixture: &mut Fixture) {
         is_refused(waited) && is_refused(added) && is_refused(removed) && is_removed && exclusive
     });
     drop(alone);
-    assert!(of_child, "{}: the child was not refused", fixture.name);
+    assert!(
+        child_is_refused,
+        "{}: the child was not refused",
+        fixture.name
+    );
     fixture.expect(&[(1, WRITABLE)]);
     fixture.remove(1);
 }

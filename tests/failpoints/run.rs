@@ -26,8 +26,8 @@ const PATIENCE_OF_CLIENTS: Duration = DELAY.saturating_add(SLICES_MAX);
 /// The most clients that connect until a worker has died or left.
 const CLIENTS_MAX: usize = 1000;
 
-/// The number of clients that connect one after the other after that. One worker does not have room
-/// for all of them.
+/// Number of clients that connect after that, one after the other: more than the smaller worker has room
+/// for.
 const CLIENTS_AFTER: usize = 4;
 
 /// The parameters of a run. The first worker that hits the failpoint `fatal` in this phase dies.
@@ -79,7 +79,7 @@ pub(crate) fn run(run: Run<'_>) -> bool {
 enum Event {
     /// A worker has died at this failpoint.
     Died(#[allow(dead_code, reason = "it is printed if a client is not served")] String),
-    /// A worker has left the group in order.
+    /// A worker has ended regularly, not at a failpoint.
     Left,
 }
 

@@ -18,7 +18,7 @@ use crate::{
 /// The argument that makes this program the server.
 pub(crate) const FLAG: &str = "--serve";
 
-/// The line that a worker prints after it has left the group in order.
+/// The line that a worker prints after it has ended regularly, not at a failpoint.
 pub(crate) const LEFT: &str = "left";
 
 /// The timeout of a graceful shutdown. If each worker has a listener of its own, clients wait this

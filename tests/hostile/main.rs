@@ -8,7 +8,7 @@
 //! `replayed` records a server with the corpus, and runs it again on its recording, in this process;
 //! `recorded` does so with the programs `httpd` and `evcore-replay`.
 //!
-//! The fuzz targets in `tests/fuzz/` have the same parsers, without sockets.
+//! Fuzz targets in `tests/fuzz/` run the server's parsers directly, without sockets.
 
 mod broken;
 // Each case has a line, so that cases can be compared.

@@ -1,5 +1,5 @@
-//! The page that draws a run, in a real browser: a failing run of the simulator, and the flight records
-//! of `httpd`.
+//! Draws runs in a real browser: failing runs of the simulator, flight records of `httpd`, and a
+//! recording of a worker.
 //!
 //! Without Chromium, nothing is tested, and each test prints that.
 

@@ -24,11 +24,12 @@ use crate::task::Task;
 use crate::wait_queue::WaitQueue;
 use crate::waker::{MainWaker, Remote, TaskWaker};
 
-/// The number of calls of streams that a task makes in one poll. The other tasks wait for them.
+/// Maximum number of stream calls that a task may make in one poll, because all other tasks wait
+/// meanwhile.
 const CALLS_MAX: u32 = 128;
 
-/// Maximum number of polls of tasks in a turn, which is also the maximum of posted steps in a turn. After
-/// these, the loop goes on with its turn.
+/// Maximum number of task polls in a turn, the same as the default of `Budgets::posted`. The rest is
+/// polled in the next turn.
 const POLLS_MAX: usize = 256;
 
 /// The most bytes that hyper receives in one call.
@@ -66,7 +67,7 @@ pub(crate) struct Shared {
     scratch: RefCell<Box<[u8]>>,
     /// The thread that reports stuck polls, if there is one.
     pub(crate) watch: OnceCell<Watch>,
-    /// True if a panic of a task is a panic of its executor.
+    /// True if the panic of a task unwinds through the executor (`set_resumes_panics`).
     pub(crate) resumes_panics: Cell<bool>,
 }
 
@@ -121,7 +122,8 @@ impl Shared {
         self.slots.borrow_mut().get_mut(token).map(call)
     }
 
-    /// Ends a token, with the owner of its descriptor. The token wakes no task any more.
+    /// Removes a token from the loop, and then drops the owner of its descriptor. If the loop is not
+    /// lent, both wait as an orphan. The token wakes no task any more.
     pub(crate) fn end(&self, token: Token, owner: impl Any) {
         let slot = self.slots.borrow_mut().remove(token);
         if has_entered(self.id()) {
@@ -137,8 +139,8 @@ impl Shared {
         }
     }
 
-    /// Closes the descriptors of the orphans, because the executor is dropped, and so is its loop, unless
-    /// the program has lent it.
+    /// Closes the descriptors of the orphans, because the executor is being dropped. A loop that belongs
+    /// to the program keeps their tokens.
     pub(crate) fn on_executor_dropped(&self) {
         self.is_gone.set(true);
         drop(self.orphans.take());
@@ -211,7 +213,7 @@ impl Shared {
 
     /// Polls the tasks that are due. The loop is lent.
     fn run_due(&self, turn: u64) {
-        /// Ends the step, even if a task panics.
+        /// Ends the runner's step, even if a task panics, and posts the runner again if tasks are left.
         struct Pause<'a>(&'a RunQueue);
         impl Drop for Pause<'_> {
             fn drop(&mut self) {
@@ -249,8 +251,8 @@ impl Shared {
         }
     }
 
-    /// Lets the panic of a task, which has ended, go on if it is a panic of the executor. A thread that
-    /// unwinds for another panic would abort the process.
+    /// Resumes the panic of a task, which has ended, if it unwinds through the executor. During another
+    /// panic it is dropped, because a second panic would abort the process.
     pub(crate) fn resume(&self, panic: Option<Panic>) {
         let panic = panic.filter(|_| self.resumes_panics.get() && !thread::panicking());
         if let Some(panic) = panic {
@@ -262,7 +264,7 @@ impl Shared {
     ///
     /// # Panics
     ///
-    /// With the panic of the task, if it is a panic of the executor.
+    /// With the panic of the task, if it unwinds through the executor.
     fn end_task(&self, task: &Task) {
         self.tasks.set(self.tasks.get() - 1);
         let joiner = task.end();
@@ -310,14 +312,14 @@ impl Shared {
         self.watch.get().map(|watch| watch.begin(at()))
     }
 
-    /// Lets a future make calls of streams again.
+    /// Lets a future make stream calls again.
     #[inline]
     pub(crate) fn reset_calls(&self) {
         self.calls_left.set(CALLS_MAX);
     }
 
-    /// Counts a call of a stream, and returns false if the task has used up the calls of this poll: it
-    /// is then woken, and makes its other calls in the next poll.
+    /// Counts a stream call, and returns false if the task has used up the calls of this poll: it is
+    /// then woken, and makes its other calls in the next poll.
     #[inline]
     pub(crate) fn may_call(&self, waker: &Waker) -> bool {
         match self.calls_left.get() {
@@ -332,7 +334,7 @@ impl Shared {
         }
     }
 
-    /// Takes memory of a fixed size for a received piece.
+    /// Takes the buffer of [`SCRATCH`] bytes into which hyper's stream receives.
     #[cfg(feature = "hyper")]
     pub(crate) fn take_scratch(&self) -> Box<[u8]> {
         let kept = mem::take(&mut *self.scratch.borrow_mut());
@@ -363,7 +365,7 @@ impl Shared {
         true
     }
 
-    /// Handles the end of a timer as [`on_ready`](Self::on_ready) does.
+    /// Wakes the task whose timer has expired. Returns the same as [`on_ready`](Self::on_ready).
     pub(crate) fn on_expired(&self, token: Token) -> bool {
         let Some(waker) = self.with_slot(token, Slot::on_expired) else {
             return false;
@@ -394,7 +396,8 @@ impl Shared {
         wakers.into_iter().for_each(Waker::wake);
     }
 
-    /// Registers `announced`, whose results are taken each time the loop is woken, until it is dropped.
+    /// Registers a source of results, which are taken each time the loop is woken. Dropping the source
+    /// ends that.
     pub(crate) fn keep_announced(&self, announced: &Rc<dyn Announced>) {
         let mut all = self.announced.borrow_mut();
         all.retain(|announced| announced.strong_count() > 0);

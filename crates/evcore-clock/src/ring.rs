@@ -1,9 +1,9 @@
 //! A ring of seqlock slots: words that are published together and read together by any number of
 //! threads.
 //!
-//! One number, the *sequence*, is the whole state. Half of it counts the publications; the last one
-//! is in the slot of that count modulo the number of slots. The sequence is odd while a writer is
-//! active, and a writer only writes the slot after the last publication. So a writer claims the ring
+//! One number, the *sequence*, is the whole state. Divided by two it is the number of the last
+//! publication, whose slot is that number modulo the number of slots. The sequence is odd while a writer
+//! is active, and a writer only writes the slot after the last publication. So a writer claims the ring
 //! by making the sequence odd, fills the next slot, and publishes it by making the sequence even
 //! again. The last publication can be read at any time.
 //! A reader loads the sequence, reads its slot, and loads the sequence again. The words belong to one
@@ -139,8 +139,8 @@ impl<const SLOTS: usize, const WORDS: usize, O: Order> Drop for Claim<'_, SLOTS,
 
 /// The memory orderings between writers and readers.
 ///
-/// The defaults are the required ones, and [`Sound`] is used by the crate. It is a trait so that the
-/// loom tests can weaken each of them and show that the weaker one fails.
+/// The defaults are the required ones, and [`Sound`] is used by the crate. `Order` is a trait so that
+/// the loom tests can weaken each ordering, and show that the weaker one fails.
 pub(crate) trait Order {
     /// Ends a claim: a reader that loads the new sequence sees the words of its slot.
     const END: Ordering = Ordering::Release;

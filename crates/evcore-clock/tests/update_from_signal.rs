@@ -1,6 +1,7 @@
 //! Updates from real signal handlers.
 //!
-//! Each test has its own signal and clock, because handlers belong to the whole process.
+//! Each test that raises a signal has its own signal and clock, because a handler belongs to the whole
+//! process.
 #![cfg(not(any(target_os = "illumos", target_os = "solaris")))] // `libc` has no `setitimer` there
 #![allow(unsafe_code, reason = "installing a signal handler needs it")]
 
@@ -106,7 +107,7 @@ fn a_signal_between_updates_updates_the_clock() {
 }
 
 #[test]
-fn a_signal_during_an_update_does_not_update() {
+fn a_signal_during_an_update_does_not_update_the_clock() {
     static CLOCK: OnceLock<SharedClock> = OnceLock::new();
     static TALLY: Tally = Tally::new();
     static INTERRUPTS: AtomicBool = AtomicBool::new(false);

@@ -44,7 +44,7 @@ struct Counts {
     traffic: Fields,
 }
 
-/// The counters of a group.
+/// The counters of one group of rows.
 #[derive(Debug)]
 struct Fields(Counters, Group);
 
@@ -99,9 +99,9 @@ impl StatusJson {
         }
     }
 
-    /// The page as text, with the end of a line.
+    /// The page as text, with a newline at its end.
     pub fn to_text(&self) -> String {
-        let mut text = serde_json::to_string(self).expect("only numbers, in a string with room");
+        let mut text = serde_json::to_string(self).expect("numbers are always valid JSON");
         text.push('\n');
         text
     }

@@ -1,4 +1,4 @@
-//! The lock, the conditions and the threads: the standard library's, or loom's in the loom tests.
+//! Locks, condition variables and threads: the standard library's, or loom's in the loom tests.
 
 #[cfg(not(evcore_loom))]
 pub(crate) use std::{

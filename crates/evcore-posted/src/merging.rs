@@ -1,7 +1,7 @@
 //! Ids that other threads post, merged until the loop takes them.
 //!
 //! Each id waits at most once, so no limit is needed and no post can fail. The ids are keys of a
-//! map and not indices of a table, because another thread may post any number.
+//! map and not indices of a table, because another thread may post any `u32`.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -25,7 +25,7 @@ struct Waiting<V> {
     // Invariant: it has each key of `posts` once.
     order: VecDeque<u32>,
     posts: HashMap<u32, (NonZeroU32, V)>,
-    /// The loop has been dropped.
+    /// True if the loop has been dropped.
     is_closed: bool,
 }
 
@@ -48,7 +48,7 @@ impl<V: Copy + BitOrAssign> Merging<V> {
         Self { waiting }
     }
 
-    /// Merges a value into the waiting post of an id, or adds a post. Takes a short lock.
+    /// Merges a value into the waiting post of an id, or adds a post. Holds a lock for a short time.
     pub(crate) fn post(&self, id: u32, generation: NonZeroU32, value: V) -> Posted {
         let mut waiting = self.waiting.lock();
         if waiting.is_closed {
@@ -93,7 +93,8 @@ impl<V: Copy + BitOrAssign> Waiting<V> {
         }
     }
 
-    /// A later generation of an id takes the place of an earlier one, which has ended.
+    /// Merges a post into the waiting one. A later generation replaces an earlier one, which has ended.
+    /// A post of an earlier generation is dropped.
     fn merge(&mut self, id: u32, new: (NonZeroU32, V)) {
         let post = self.posts.entry(id).or_insert_with(|| {
             self.order.push_back(id);

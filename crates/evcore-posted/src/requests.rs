@@ -69,12 +69,13 @@ use crate::{
 ///     timeout = requests.take_shutdown();
 /// }
 /// assert_eq!((bits, timeout), (0b11, Some(Duration::from_secs(30))));
-/// assert!(!requests.take_wake(), "posts and a shutdown are no wakes");
+/// assert!(!requests.take_wake(), "posts and a shutdown do not count as wakes");
 /// ```
 pub struct Requests<V: Copy + BitOrAssign> {
     shared: Arc<Shared<V>>,
     /// [`WOKEN`] and [`POSTS`], if they are pending.
-    // Invariant: without `POSTS`, the next post wakes the loop.
+    // Invariant: without `POSTS`, the next post wakes the loop, or an earlier one has woken it and
+    // `on_woken` follows.
     pending: u32,
     /// A shutdown that the loop has not taken.
     shutdown: Option<Duration>,
@@ -132,8 +133,11 @@ impl<V: Copy + BitOrAssign> Requests<V> {
         self.pending
     }
 
-    /// Returns whether there may be posts or a shutdown to take. Taking posts needs a lock, so a loop
-    /// calls this first.
+    /// Returns whether there may be posts to take. Taking posts needs a lock, so a loop calls this
+    /// first.
+    ///
+    /// Any wake-up makes this true until the posts are taken. A shutdown arrives by a wake-up, so take
+    /// it in the same place.
     #[inline]
     #[must_use]
     pub fn may_have_posts(&self) -> bool {
@@ -188,7 +192,8 @@ impl<V: Copy + BitOrAssign> fmt::Debug for Requests<V> {
     }
 }
 
-/// Requests something of the loop that has the [`Requests`]. Cheap to clone; any thread may use it.
+/// The side of the other threads: sends requests to the loop that owns the [`Requests`]. Cheap to clone;
+/// any thread may use it.
 ///
 /// The earlier writes of the requesting thread are visible to the loop when it takes the request.
 pub struct Requester<V> {
@@ -215,7 +220,8 @@ impl<V: Copy + BitOrAssign> Requester<V> {
     }
 
     /// Posts a value for an id, and wakes the loop if no post waits yet. Returns false if the loop has
-    /// been dropped; no post fails otherwise. Takes a short lock, so a signal handler must not call it.
+    /// been dropped; no post fails otherwise. Holds a lock for a short time, so a signal handler must
+    /// not call it.
     pub fn post(&self, id: u32, generation: NonZeroU32, value: V) -> bool {
         let posted = self.shared.posts.post(id, generation, value);
         if posted == Posted::First {
@@ -224,8 +230,8 @@ impl<V: Copy + BitOrAssign> Requester<V> {
         posted != Posted::Closed
     }
 
-    /// From now on, every wake-up of the loop counts as a [`wake`](Self::wake), because something else
-    /// may end its wait as well, such as a write to the descriptor of a waker.
+    /// Makes every later wake-up of the loop count as a [`wake`](Self::wake). Call this before the
+    /// waker's descriptor is handed out, because a write to it carries no request.
     pub fn expose_waker(&self) {
         // This comes before any use of the waker, and so before the wait that the waker ends.
         self.shared.waker_exposed.store(true, Release);
@@ -254,7 +260,7 @@ impl<V> fmt::Debug for Requester<V> {
 /// sure of that.
 pub(crate) struct Shared<V> {
     pub(crate) wake_requested: AtomicBool,
-    /// Any wake-up may be a request.
+    /// True if the waker is exposed, so that any wake-up may be a wake.
     pub(crate) waker_exposed: AtomicBool,
     /// The timeout of the shutdown that was requested, or [`NO_SHUTDOWN`].
     pub(crate) shutdown_ms: AtomicU64,
@@ -262,7 +268,7 @@ pub(crate) struct Shared<V> {
     pub(crate) end_wait: Box<dyn Fn() + Send + Sync>,
 }
 
-/// No shutdown was requested. The longest timeout is one less.
+/// The value of [`Shared::shutdown_ms`] if no shutdown was requested. The longest timeout is one less.
 pub(crate) const NO_SHUTDOWN: u64 = u64::MAX;
 
 impl<V: Copy + BitOrAssign> Shared<V> {
@@ -278,7 +284,8 @@ impl<V: Copy + BitOrAssign> Shared<V> {
 
     /// Takes the wake. Returns true if one was requested, or may have been.
     pub(crate) fn take_wake(&self) -> bool {
-        // This is a read-modify-write, and `|` in place of `||`, because both words must be read.
+        // A `swap`, because a wake between a load and a store would be lost. `|`, not `||`, because both
+        // words must be read.
         self.wake_requested.swap(false, AcqRel) | self.waker_exposed.load(Acquire)
     }
 

@@ -50,7 +50,7 @@ impl<C: Child> Children<C> {
         awaited.filter_map(|entry| entry.child.ready_fd())
     }
 
-    /// Calls `report` for each worker that newly serves.
+    /// Calls `report` for each worker that has become ready since the last call.
     pub(crate) fn take_ready(&mut self, mut report: impl FnMut(Slot, &C)) {
         for (&slot, entry) in self.all.iter_mut().filter(|(_, entry)| !entry.is_ready) {
             entry.is_ready = entry.child.is_ready();
@@ -60,7 +60,7 @@ impl<C: Child> Children<C> {
         }
     }
 
-    /// Removes a worker that has ended, and returns it. None if no other worker has ended.
+    /// Removes a worker that has ended, and returns it. `None` if no remaining worker has ended.
     ///
     /// First calls `report` if the worker has reported that it serves since the last
     /// [`take_ready`](Self::take_ready).
@@ -81,8 +81,8 @@ impl<C: Child> Children<C> {
         Some(self.all.remove(&slot)?.child)
     }
 
-    /// Forgets the siblings of a forked worker, which must not end them, and closes their liveness
-    /// pipes.
+    /// Forgets the siblings of a forked worker without killing them, and closes its copies of their
+    /// liveness pipes.
     pub(crate) fn forget(mut self) {
         self.all.clear();
     }

@@ -18,7 +18,8 @@ impl Filter {
         Self(make.map(|make| Mutex::new(make())))
     }
 
-    /// Calls `record` with the bytes that are recorded for these received ones.
+    /// Calls `record` with a filtered copy of `received`, or with `received` itself if there is no
+    /// filter.
     pub(crate) fn pass(&self, received: &[u8], record: impl FnOnce(&[u8])) {
         match &self.0 {
             None => record(received),

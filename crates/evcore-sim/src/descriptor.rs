@@ -11,8 +11,8 @@ use crate::{
     state,
 };
 
-/// A descriptor of a simulated process. It is a [stream](crate::SimStream), or an end of a channel over
-/// which streams move from process to process ([`evcore_handover`]).
+/// A descriptor of a simulated process. It is a [stream](crate::SimStream), an end of a channel over
+/// which streams move between processes ([`evcore_handover`]), or such a channel's counter.
 ///
 /// Dropping the value closes the descriptor. The open file lives on while another process or a message
 /// that is under way has a descriptor of it.

@@ -137,7 +137,7 @@ const QUESTION: &str = "one\n\nthree\nand a longer one\n";
 const ANSWER: &str = "3\n0\n5\n16\n";
 
 #[test]
-fn it_serves_on_sockets() {
+fn a_generic_server_serves_on_sockets() {
     for kind in BackendKind::usable() {
         let answer = serve_one_client(kind);
         let answer = answer.unwrap_or_else(|error| panic!("{kind}: {error}"));
@@ -172,8 +172,8 @@ fn exchange(address: SocketAddr) -> io::Result<String> {
 }
 
 #[test]
-fn it_loses_no_client_under_lossless_faults() {
-    let test = "it_loses_no_client_under_lossless_faults";
+fn a_generic_server_loses_no_client_under_lossless_faults() {
+    let test = "a_generic_server_loses_no_client_under_lossless_faults";
     check(test, 0..100, |sim| {
         sim.set_faults(Faults::lossless());
         let client = run(sim);
@@ -183,9 +183,9 @@ fn it_loses_no_client_under_lossless_faults() {
 }
 
 #[test]
-fn it_sends_only_correct_answers_under_all_faults() {
+fn a_generic_server_sends_only_correct_answers_under_all_faults() {
     let mut served = 0;
-    let test = "it_sends_only_correct_answers_under_all_faults";
+    let test = "a_generic_server_sends_only_correct_answers_under_all_faults";
     let seeds = check(test, 0..100, |sim| {
         sim.set_faults(Faults::all());
         let received = run(sim).received();

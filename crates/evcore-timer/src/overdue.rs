@@ -2,12 +2,12 @@
 //!
 //! They are kept separately, because a phase fires only timers that were armed before it began: a
 //! handler that arms a timer for a tick that has passed must not keep the phase from ending. So a timer
-//! armed now waits on one heap, and those that the phase may fire are on another. When a phase begins
-//! after one that was completed, the two heaps change roles, which moves no timer.
+//! armed now waits on one heap, `waiting`, and those that the phase may fire are on another, `due`. When
+//! a phase begins after one that was completed, the two heaps change roles, which moves no timer.
 //!
-//! If a phase was left early, timers of both heaps are due in the next. Then a third heap takes the
-//! timers that are armed meanwhile, and the timers of the second are moved to the first, some in
-//! each call.
+//! If a phase was left early, timers of both heaps are due in the next. Then `waiting` becomes a third,
+//! empty heap for timers that are armed meanwhile, and each call moves some timers from the former
+//! `waiting` heap to `due`.
 
 use crate::sorted::{Entry, Heap, Place, Places};
 
@@ -19,18 +19,20 @@ pub(crate) const ADMIT_MAX: usize = 8;
 #[derive(Clone, Debug)]
 pub(crate) struct Overdue {
     heaps: [Heap; 3],
-    /// The heap of timers that the phase may fire. All three roles differ.
+    /// Number of the heap with the timers that the phase may fire. Each heap has exactly one of the
+    /// three roles.
     due: u8,
     /// The heap whose timers are moved: to `due` if they were armed before the phase, and otherwise
     /// to `waiting`.
-    // Invariant: empty, unless a phase is paused.
+    // Invariant: empty, unless timers are still being moved.
     admitting: u8,
     /// The heap for timers that are armed from now on.
     waiting: u8,
     /// True if `waiting` may hold timers that were armed before the phase.
     // Invariant: if not set, timers on `waiting` have a sequence after `limit`.
     waiting_is_mixed: bool,
-    /// The highest sequence of timers that were armed before the phase.
+    /// The phase's own sequence. The phase may fire timers up to it, and timers that are inserted into
+    /// the phase have it.
     limit: u64,
     /// The number of armings and phases so far. At one per nanosecond it lasts for 584 years.
     sequence: u64,
@@ -97,8 +99,8 @@ impl Overdue {
         }
     }
 
-    /// Lets the phase fire the timers of `waiting`. Timers that are armed from now on go on an
-    /// empty heap, unless a phase was left early during a pause.
+    /// Lets the phase fire the timers of `waiting`. Timers that are armed from now on go on an empty
+    /// heap, unless timers of an earlier phase are still being moved.
     fn admit_waiting(&mut self) {
         self.waiting_is_mixed = !self.heaps[usize::from(self.admitting)].is_empty();
         if self.waiting_is_mixed {
@@ -269,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn a_phase_that_begins_during_a_pause_fires_all_before_it() {
+    fn a_phase_begun_during_a_pause_fires_all_earlier_timers() {
         let (mut overdue, mut places) = paused();
         insert(&mut overdue, &mut places, &[(3, 20)]);
         overdue.begin_phase();
@@ -305,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn timers_inserted_into_a_phase_fire_in_that_order() {
+    fn timers_inserted_into_a_phase_fire_in_insertion_order() {
         let (mut overdue, mut places) = (Overdue::new(), Table::new());
         overdue.begin_phase();
         for id in 0..6 {
@@ -315,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn a_timer_inserted_into_a_phase_goes_behind_those_of_the_last() {
+    fn a_timer_inserted_into_a_phase_follows_the_previous_phase() {
         let (mut overdue, mut places) = (Overdue::new(), Table::new());
         for ids in [0..3, 3..4] {
             overdue.begin_phase();

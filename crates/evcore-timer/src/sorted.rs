@@ -102,7 +102,10 @@ pub(crate) struct Heap {
 impl Heap {
     /// An empty heap. Allocates nothing.
     pub(crate) const fn new(number: u8) -> Self {
-        assert!(number < 4, "a place has two bits for it");
+        assert!(
+            number < 4,
+            "a place has two bits for the number of its heap"
+        );
         Self {
             entries: Blocks::new(),
             len: 0,

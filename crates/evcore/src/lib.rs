@@ -14,8 +14,9 @@
 //!
 //! # TLS
 //!
-//! A library over `Read` and `Write` runs over [`EdgeStream::io`](net::EdgeStream::io). With rustls, the
-//! value of a connection is its session, `Connections<ServerConnection>`, and the echo server becomes:
+//! A TLS library that reads and writes through `Read` and `Write` can use
+//! [`EdgeStream::io`](net::EdgeStream::io). With rustls, the value of a connection is its session,
+//! `Connections<ServerConnection>`, and the echo server becomes:
 //!
 //! ```
 //! use evcore::{EdgeStream, EventLoop};
@@ -37,7 +38,7 @@
 //!         }
 //!         match rustls::Stream::new(tls, &mut stream.io(ev)).read(&mut buffer)? {
 //!             0 => return Err(ErrorKind::UnexpectedEof.into()),
-//!             // rustls has room for 64 KiB.
+//!             // This has room, because rustls buffers up to 64 KiB.
 //!             n => tls.writer().write_all(&buffer[..n])?,
 //!         }
 //!     }
@@ -100,7 +101,7 @@ mod keys;
 mod slots;
 mod time;
 
-// Phases with a policy of their own.
+// The state of single phases: accepting, eviction and shutdown.
 mod accepting;
 mod eviction;
 mod idle_marks;

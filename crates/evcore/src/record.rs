@@ -1,4 +1,4 @@
-//! The records of a loop: one list, which the flight recorder keeps and `tracing` emits.
+//! The kinds of records of a loop. The flight recorder keeps the records, and `tracing` emits them.
 
 use std::os::fd::RawFd;
 
@@ -67,7 +67,7 @@ pub enum Record {
     /// closed or suspended.
     Stale(Option<Token>),
 
-    /// A token began.
+    /// A token was registered, with or without a source.
     Registered {
         /// The token.
         token: Token,

@@ -15,15 +15,15 @@ use crate::socket_addr;
 
 /// A listener whose next client has a file in place of a socket, if the flag is set.
 #[derive(Debug)]
-struct Refused(evcore::Listener, Cell<bool>);
+struct FileListener(evcore::Listener, Cell<bool>);
 
-impl Source for Refused {
+impl Source for FileListener {
     fn target(&self) -> Target<'_> {
         self.0.target()
     }
 }
 
-impl Acceptor for Refused {
+impl Acceptor for FileListener {
     type Stream = Stream;
 
     fn accept(&self) -> Result<Accept, Error> {
@@ -43,7 +43,7 @@ fn a_refused_stream_is_not_an_error_of_the_listener() {
     let test = async {
         let listener = evcore::Listener::bind("127.0.0.1:0")?;
         let address = socket_addr(listener.local_addr().clone());
-        let listener = Listener::new(Refused(listener, Cell::new(true)))?;
+        let listener = Listener::new(FileListener(listener, Cell::new(true)))?;
         let clients = [1, 2].map(|_| std::net::TcpStream::connect(address).unwrap());
         let (_stream, peer) = listener.accept().await?;
         assert_eq!(socket_addr(peer), clients[1].local_addr()?);

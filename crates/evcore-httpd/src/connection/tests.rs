@@ -196,10 +196,10 @@ impl Fixture {
         self.verify();
     }
 
-    /// Lets the bodies of other connections hold `room` bytes, or as many as are available.
-    fn others_hold(&mut self, room: usize) {
+    /// Lets the bodies of other connections hold this many bytes, or as many as are available.
+    fn others_hold(&mut self, bytes: usize) {
         self.shared.bodies.release(self.of_others);
-        self.of_others = room.min(BODIES - self.shared.bodies.reserved());
+        self.of_others = bytes.min(BODIES - self.shared.bodies.reserved());
         assert!(self.shared.bodies.reserve(self.of_others));
         // The server does the same.
         while let Some(token) = self.shared.bodies.admit_next() {

@@ -70,8 +70,7 @@ pub fn write_redirect(
 ) {
     let query = target.find('?').map_or("", |at| &target[at..]);
     write_start(out, Status::MovedPermanently, clock.http_date());
-    // The target is not in absolute form, because behind a proxy the client knows the server by
-    // another name.
+    // `Location` has no host, because the clients of a proxy may use another name for the server.
     for part in [
         "\r\nLocation: ",
         path_of(target),

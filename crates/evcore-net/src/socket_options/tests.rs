@@ -20,7 +20,7 @@ fn both_ends(options: &SocketOptions, address: SocketAddr) -> Result<[Stream; 2]
     Ok([accept_one(&listener).0, client])
 }
 
-/// Options with one set, its row, and the value that the kernel then returns.
+/// Options of which one is set, the row of that option, and the value that the kernel returns for it.
 type Case = (SocketOptions, &'static SocketOption, i32);
 
 /// Every option whose value is a number, and that any user may set.
@@ -111,7 +111,7 @@ fn options_reach_accepted_and_connected_sockets() {
 }
 
 #[test]
-fn options_that_are_left_out_stay_as_the_system_has_them() {
+fn without_options_only_nodelay_is_set() {
     let [accepted, connected] = both_ends(&SocketOptions::new(), LOCALHOST).unwrap();
     for stream in [accepted, connected] {
         assert_eq!(NODELAY.read(&stream), Some(1));
@@ -175,7 +175,7 @@ fn options_that_take_a_privilege_are_refused_without_it() {
     let refusals = std::thread::spawn(move || {
         // It fails if this user has no privileges anyway.
         let _ = rustix::thread::set_thread_uid(rustix::process::Uid::from_raw(65_534));
-        // Recent kernels let every user poll.
+        // `busy_poll` is left out, because recent kernels need no privilege for it.
         let [_busy_poll, mark, transparent] = privileged_cases();
         [mark, transparent].map(|(options, ..)| {
             let connect = ConnectOptions::new().socket(options.clone());
@@ -245,7 +245,7 @@ fn multipath_reaches_accepted_and_connected_sockets() {
     let options = SocketOptions::new().multipath(true);
     match both_ends(&options, LOCALHOST) {
         Ok(streams) => {
-            // Linux 6.18 lacks it for Multipath TCP.
+            // Linux 6.18 has no `user_timeout` for Multipath TCP.
             let timeout = options.user_timeout(Duration::from_secs(1));
             if let Err(refused) = both_ends(&timeout, LOCALHOST) {
                 assert!(matches!(refused, Error::Unsupported { .. }), "{refused}");

@@ -38,7 +38,7 @@ impl Situation<'_> {
         address.map_or_else(|| listener.0.to_string(), |address| address.to_string())
     }
 
-    /// A connection by its client and both addresses.
+    /// The name of a connection: its opener and both addresses.
     pub(crate) fn connection_name(&self, id: EndpointId) -> String {
         let connection = self.connections.get(id.connection() as usize);
         let Some((connection, route)) =
@@ -48,7 +48,7 @@ impl Situation<'_> {
         };
         let opener = self.holder_name(connection.opener);
         if route.to.port() == 0 {
-            return format!("{opener}, a pair of its own");
+            return format!("{opener}, a socket pair");
         }
         format!("{opener}, {} <- {}", route.to, route.from)
     }

@@ -132,7 +132,8 @@ impl Load {
             Err(error) if error.kind() == ErrorKind::WouldBlock => {}
             Err(error) => self.fail(Some(token), &error),
             Ok(due) => {
-                let is_readable = stream.is_readable(); // the end comes with the response
+                // An end that came with the response is not reported again.
+                let is_readable = stream.is_readable();
                 self.ev.disarm(token, TIMEOUT);
                 self.idle.push_back(Some(token));
                 let Some(due) = due else { return };

@@ -77,7 +77,7 @@ fn a_grace_lasts_up_to_an_eighth_longer() {
 }
 
 #[test]
-fn a_connection_used_in_its_grace_is_evicted_once_idle() {
+fn a_connection_used_in_its_grace_is_evicted_when_idle_again() {
     for marks_busy in [false, true] {
         let mut fixture = with_grace();
         let [a, b] = [(); 2].map(|()| fixture.join_idle());

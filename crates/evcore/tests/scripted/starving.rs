@@ -20,7 +20,7 @@ enum Hog {
     IsAlwaysReadable,
     /// More clients than a turn accepts wait at the first listener.
     FloodOfClients,
-    /// More posts than a turn takes in come from other threads.
+    /// Another thread posts the same token again and again. Its posts merge.
     FloodOfPosts,
     /// The connection stays, and is marked idle again, each time that it is evicted.
     NeverLeaves,
@@ -67,15 +67,15 @@ impl Flooded {
             }
         });
         let hogs: Vec<_> = kinds.iter().map(|kind| (*kind, fixture.join())).collect();
-        let mut trough = Self { fixture, hogs };
-        for at in 0..trough.hogs.len() {
-            trough.goes_on(at);
+        let mut flooded = Self { fixture, hogs };
+        for at in 0..flooded.hogs.len() {
+            flooded.continue_flood(at);
         }
-        trough.fixture.pass_ms(1);
-        trough
+        flooded.fixture.pass_ms(1);
+        flooded
     }
 
-    fn goes_on(&mut self, at: usize) {
+    fn continue_flood(&mut self, at: usize) {
         let (hog, token) = self.hogs[at];
         let fixture = &mut self.fixture;
         match hog {
@@ -117,7 +117,7 @@ impl Flooded {
         let mut turns = 0;
         while !missing.is_empty() {
             turns += 1;
-            assert!(turns < 100, "{missing:?} starves beside {:?}", self.hogs);
+            assert!(turns < 100, "{missing:?} is starved by {:?}", self.hogs);
             self.report(if turns == 1 { reported } else { &[] });
             self.fixture.wait();
             let mut steps = 0;
@@ -125,7 +125,7 @@ impl Flooded {
                 missing.retain(|other| *other != recorded);
                 steps += 1;
                 for at in 0..self.hogs.len() {
-                    self.goes_on(at);
+                    self.continue_flood(at);
                 }
             }
             let Budgets {
@@ -141,7 +141,8 @@ impl Flooded {
         turns
     }
 
-    /// Makes one step of every kind, behind all others of its kind.
+    /// Makes one step for each source except the listeners, behind all others of that source. It makes
+    /// an eviction only in a shutdown.
     fn last_of_all(&mut self, shuts_down: bool) -> (Vec<Recorded>, Vec<(Token, Ready)>) {
         let fixture = &mut self.fixture;
         let [ready, timed, posted, put_off, outside, idle] = [(); 6].map(|()| fixture.join());
@@ -165,11 +166,11 @@ impl Flooded {
 fn no_source_of_steps_starves_in_any_flood() {
     for hog in HOGS {
         for (locks, shuts_down) in [(false, false), (false, true), (true, false), (true, true)] {
-            let mut trough = Flooded::new(&[hog], locks);
-            let (missing, reported) = trough.last_of_all(shuts_down);
-            let turns = trough.turns_until(missing, &reported);
+            let mut flooded = Flooded::new(&[hog], locks);
+            let (missing, reported) = flooded.last_of_all(shuts_down);
+            let turns = flooded.turns_until(missing, &reported);
             // Three steps are posted, and a turn has room for two.
-            assert!(turns <= 3, "{turns} turns beside {hog:?}");
+            assert!(turns <= 3, "{turns} turns in the flood {hog:?}");
         }
     }
 }
@@ -177,29 +178,30 @@ fn no_source_of_steps_starves_in_any_flood() {
 #[test]
 fn no_source_of_steps_starves_in_all_floods_at_once() {
     for (locks, shuts_down) in [(false, false), (false, true), (true, false), (true, true)] {
-        let mut trough = Flooded::new(&HOGS, locks);
-        let (missing, reported) = trough.last_of_all(shuts_down);
-        let turns = trough.turns_until(missing, &reported);
-        // The flood of posts comes before one of the steps, and hogs take half of the posted steps.
+        let mut flooded = Flooded::new(&HOGS, locks);
+        let (missing, reported) = flooded.last_of_all(shuts_down);
+        let turns = flooded.turns_until(missing, &reported);
+        // The post of the flood comes before `outside`, and hogs take half of the posted steps.
         assert!(turns <= 5, "{turns} turns");
     }
 }
 
 #[test]
-fn each_of_them_gets_its_own_steps_too() {
+fn each_flood_gets_its_own_steps_among_all_floods() {
     for locks in [false, true] {
-        let mut trough = Flooded::new(&HOGS, locks);
-        let token = |trough: &Flooded, at: usize| trough.hogs[at].1;
+        let mut flooded = Flooded::new(&HOGS, locks);
+        let token = |flooded: &Flooded, at: usize| flooded.hogs[at].1;
         for _ in 0..10 {
+            // `NeverLeaves` is missing, because without a shutdown it is not evicted.
             let missing = vec![
-                Recorded::Ready(token(&trough, 0), Ready::PRIORITY),
-                Recorded::Ready(token(&trough, 1), Ready::PRIORITY),
-                Recorded::Expired(token(&trough, 2), Timer::READ),
-                readable(token(&trough, 3)),
+                Recorded::Ready(token(&flooded, 0), Ready::PRIORITY),
+                Recorded::Ready(token(&flooded, 1), Ready::PRIORITY),
+                Recorded::Expired(token(&flooded, 2), Timer::READ),
+                readable(token(&flooded, 3)),
                 Recorded::Accepted(0),
-                Recorded::Ready(token(&trough, 5), Ready::PRIORITY),
+                Recorded::Ready(token(&flooded, 5), Ready::PRIORITY),
             ];
-            let turns = trough.turns_until(missing, &[]);
+            let turns = flooded.turns_until(missing, &[]);
             assert!(turns <= 2, "{turns} turns");
         }
     }
@@ -208,16 +210,19 @@ fn each_of_them_gets_its_own_steps_too() {
 #[test]
 fn a_flooded_listener_does_not_starve_another() {
     for locks in [false, true] {
-        let mut trough = Flooded::new(&HOGS, locks);
-        trough.fixture.turn();
-        trough.fixture.connect(1, 1);
+        let mut flooded = Flooded::new(&HOGS, locks);
+        flooded.fixture.turn();
+        flooded.fixture.connect(1, 1);
         for turn in 0.. {
             assert!(turn < 4, "it starves");
-            let (first, second) = (trough.fixture.listener_fd(0), trough.fixture.listener_fd(1));
-            trough.fixture.connect(0, 2 * BUDGETS.accepts);
+            let (first, second) = (
+                flooded.fixture.listener_fd(0),
+                flooded.fixture.listener_fd(1),
+            );
+            flooded.fixture.connect(0, 2 * BUDGETS.accepts);
             let both = [first, second].map(|fd| (fd, Ready::READABLE));
-            trough.fixture.backend.report(both.to_vec());
-            if trough.fixture.turn().contains(&Recorded::Accepted(1)) {
+            flooded.fixture.backend.report(both.to_vec());
+            if flooded.fixture.turn().contains(&Recorded::Accepted(1)) {
                 break;
             }
         }

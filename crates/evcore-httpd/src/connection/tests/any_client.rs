@@ -57,7 +57,7 @@ fn request() -> impl Strategy<Value = String> {
 fn ops() -> impl Strategy<Value = Vec<Op>> {
     let requests = prop::collection::vec(request(), 1..40).prop_map(|all| all.concat());
     let sends = (requests, 0..2_000usize).prop_map(|(mut text, part)| {
-        // Half of the requests are cut short. The next operation may continue in the middle of one.
+        // Half of the sends are cut short, so the next send may begin in the middle of a request.
         text.truncate(text.len() * part.min(1_000) / 1_000);
         Op::Send(text)
     });
@@ -94,7 +94,7 @@ proptest! {
                 Op::Evict => fixture.evict(),
                 Op::Stop => fixture.stop(),
                 Op::Advance(time) => fixture.advance(time),
-                Op::OthersHold(room) => fixture.others_hold(room),
+                Op::OthersHold(bytes) => fixture.others_hold(bytes),
             }
         }
     }

@@ -1,5 +1,5 @@
-//! The backends of this system agree about numbers without a file, and a masked `Edge` shows a
-//! forgotten `rearm`.
+//! All backends of this system treat a descriptor number that is not open alike. With an `Edge` that is
+//! emulated by masking, a forgotten `rearm` stalls the program.
 //!
 //! Safe code cannot register such a number. A registration may nevertheless get one, when its
 //! descriptor is closed.

@@ -4,18 +4,20 @@
 //! - An entry belongs to a descriptor's number. It has the file that the number had, the flags of all
 //!   its writes, and a mark if the next call must look at it.
 //! - A write marks the entry, except if it changes neither file nor flags. A number without an open
-//!   file gets an entry that has flags and no file. A number that is not a descriptor is ignored.
-//! - `POLLREMOVE` alone empties an entry that has a file. Any other entry is left as it is.
+//!   file gets an entry that has flags and no file. A negative number is ignored.
+//! - `POLLREMOVE` without other flags empties an entry that has a file. Any other entry is left as it
+//!   is.
 //! - A file that refuses to be watched ends the write. What comes before it is applied.
-//! - A call looks at the marked entries, in a circle that begins behind the last reported one. An entry
-//!   without a file is skipped. An entry whose number is not open is reported as `POLLNVAL`, and stays
-//!   marked. An entry whose number has another file takes over that file. An entry that has nothing to
-//!   report loses its mark, until its file marks it again.
+//! - A call looks at the marked entries, in a circle that begins behind the entry that filled the last
+//!   full list. An entry without a file is skipped. An entry whose number is not open is reported as
+//!   `POLLNVAL`, and stays marked. An entry whose number has another file takes over that file. An entry
+//!   that has nothing to report loses its mark, until its file marks it again.
 //! - The last close of a file marks its entries (sockets), or does not ([`Device::closes_silently`]).
-//! - `EINVAL` for more entries than the limit of descriptors (the manual page; illumos itself now
-//!   shortens the list). `EACCES` for another process than that of the first call.
+//! - A write of more entries than the limit of descriptors fails with `EINVAL`, and so does a call with
+//!   a list of as many entries as the limit (the manual page; illumos itself now shortens the list). A
+//!   process other than the first caller gets `EACCES`.
 //!
-//! The model has no files that fail to mark their entries.
+//! The model leaves out drivers that never mark their entries.
 
 use std::collections::BTreeMap;
 
@@ -42,7 +44,7 @@ pub(in crate::sys) struct Device {
     entries: BTreeMap<RawFd, Entry>,
     /// The number at which the next call begins to look.
     scan_from: RawFd,
-    /// Number of the next writes that fail and apply nothing.
+    /// Number of writes that will fail from now on, without applying a change.
     pub(in crate::sys) failing_writes: usize,
     /// True if the last close of an idle file does not mark its entries.
     pub(in crate::sys) closes_silently: bool,
@@ -69,7 +71,7 @@ impl Device {
         }
     }
 
-    /// Each entry that has flags, or a file.
+    /// The simulated descriptors whose entry has flags or a file, with those flags.
     pub(super) fn watched(&self) -> impl Iterator<Item = (RawFd, c_short)> {
         let ours = self.entries.range(FIRST..);
         let present = ours.filter(|(_, entry)| entry.file.is_some() || entry.flags != 0);
@@ -155,7 +157,8 @@ impl Machine {
             }
             let found = self.look_at_entry(fd);
             if found != 0 {
-                // The flags of a closed descriptor are not written.
+                // `events` is never written, because the kernel does not write it for a closed
+                // descriptor.
                 (list[count].fd, list[count].revents) = (fd, found);
                 count += 1;
             }

@@ -27,16 +27,16 @@ impl IoUring {
                 revents: 0,
             });
         }
-        let is_known = poll_now(&mut self.asked).is_ok();
-        self.report_checked(is_known, events);
+        let poll_succeeded = poll_now(&mut self.asked).is_ok();
+        self.report_checked(poll_succeeded, events);
     }
 
     /// Reports the readiness that `poll` has found, or the claimed readiness if `poll` has failed.
-    pub(super) fn report_checked(&mut self, is_known: bool, events: &mut Events) {
+    pub(super) fn report_checked(&mut self, poll_succeeded: bool, events: &mut Events) {
         for index in 0..self.unchecked.len() {
             let ((id, claimed), found) = (self.unchecked[index], self.asked[index].revents);
             let row = self.table.row(id);
-            let ready = if !is_known {
+            let ready = if !poll_succeeded {
                 claimed
             } else if found & libc::POLLNVAL != 0 {
                 // The descriptor is closed. An error is reported, so that the event is not lost.

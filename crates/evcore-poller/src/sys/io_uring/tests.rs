@@ -428,7 +428,7 @@ fn a_failed_check_reports_what_the_wake_ups_claimed() {
         return;
     };
     let (_near, far) = pair();
-    for (is_known, expected) in [(false, vec![(1, Ready::READABLE)]), (true, vec![])] {
+    for (poll_succeeded, expected) in [(false, vec![(1, Ready::READABLE)]), (true, vec![])] {
         let new = registration(&far, Mode::Level);
         backend.add(&new).expect("add");
         backend.unchecked.push((1, Ready::READABLE));
@@ -438,7 +438,7 @@ fn a_failed_check_reports_what_the_wake_ups_claimed() {
             revents: 0,
         });
         let mut events = Events::bounded(8);
-        backend.report_checked(is_known, &mut events);
+        backend.report_checked(poll_succeeded, &mut events);
         let found: Vec<_> = events
             .iter()
             .map(|event| (event.key, event.ready))

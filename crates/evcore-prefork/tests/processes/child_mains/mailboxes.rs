@@ -1,9 +1,9 @@
 //! Workers that give their clients to each other.
 //!
-//! A client sends commands of one line. The answer to `who` is the slot and the process id of its
-//! worker. After `give 1` the worker gives all its clients to slot 1. `die` makes it kill itself
-//! when the next batch arrives. A worker that gets a graceful stop gives its clients to its
-//! successor, and keeps those that come back until they leave.
+//! A client sends commands of one line. The answer to each command is the slot and the process id of
+//! the client's worker. `who` does nothing else. After `give 1` the worker gives all its clients to
+//! slot 1. `die` makes it kill itself when the next batch arrives. A worker that gets a graceful stop
+//! gives its clients to its successor, and keeps those that come back until they leave.
 
 use std::{
     env, fs,
@@ -77,8 +77,8 @@ fn count_descriptors() {
     println!("more afterwards: {}", open() - before);
 }
 
-/// Starts a new binary without mailboxes. Its worker prints how many of the inherited ones are open
-/// in it.
+/// The main of a binary with mailboxes and, after the upgrade, of one without. The new worker prints how
+/// many of the inherited mailboxes are open in its process.
 fn then_none() {
     let Some(numbers) = env::var_os("EVCORE_MAILBOXES") else {
         return serve_as_processes(2, 1);
@@ -87,7 +87,8 @@ fn then_none() {
     let links = numbers
         .split(',')
         .map(|number| format!("/proc/self/fd/{number}"));
-    // The number of a closed descriptor may be given to another file, but the old binary keeps these.
+    // A closed number may be reused, so the links are compared. The old binary keeps the mailboxes open,
+    // so no other file has the same link.
     let inherited: Vec<_> = links
         .map(|link| (fs::read_link(&link).unwrap(), link))
         .collect();
@@ -220,7 +221,10 @@ impl Server {
             .map(|stream| Connection::new(stream, *b""))
             .collect();
         sender.send(&mut connections).unwrap();
-        assert!(connections.is_empty(), "fewer than sixteen batches");
+        assert!(
+            connections.is_empty(),
+            "the clients fit into the sixteen batches that a sender takes"
+        );
         self.senders.push(sender);
     }
 
