@@ -135,6 +135,6 @@ fn a_single_read_for_each_edge_is_found_within_4_seeds() {
 }
 
 #[test]
-fn a_buffer_that_is_not_cleared_is_found_within_60_seeds() {
-    assert_found(Bug::BufferNotCleared, 60, deceived_clients);
+fn a_buffer_that_is_not_cleared_is_found_within_40_seeds() {
+    assert_found(Bug::BufferNotCleared, 40, deceived_clients);
 }
