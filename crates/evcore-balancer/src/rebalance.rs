@@ -28,7 +28,7 @@ const STAY_NS: u64 = 1_000 * NS_PER_MS;
 const AVOID_NS: u64 = 1_000 * NS_PER_MS;
 const VAIN_NS: u64 = 250 * NS_PER_MS;
 /// The longest pause of a worker that has idle connections to give, and of others.
-const PAUSE_OF_GIVER_MAX_NS: u64 = 2_000 * NS_PER_MS;
+const PAUSE_OF_GIVER_MAX_NS: u64 = 30_000 * NS_PER_MS;
 const PAUSE_MAX_NS: u64 = 60_000 * NS_PER_MS;
 const AT_MOST: u32 = 128;
 
@@ -89,7 +89,10 @@ impl Rebalance {
         let goes_on = self.has_begun && self.spread.give.is_some();
         if !self.spread.is_uneven && !goes_on {
             (self.uneven_since_ns, self.has_begun) = (None, false);
-            self.forget_tries();
+            // With an avoided member, all may only seem even.
+            if self.avoided(now_ns).is_empty() {
+                self.forget_tries();
+            }
             return Moves::default();
         }
         let since_ns = *self.uneven_since_ns.get_or_insert(now_ns);
@@ -99,6 +102,7 @@ impl Rebalance {
             return Moves::default();
         }
         if !is_mine {
+            self.in_vain_since_ns = None;
             // Perhaps an avoided worker lacks connections.
             return match self.avoided(now_ns) {
                 [] => Moves::default(),
@@ -130,11 +134,11 @@ impl Rebalance {
         };
         self.pause_ns = self.pause_ns.saturating_mul(2).min(longest_ns);
         self.has_begun |= give.is_some();
-        if let Some(give) = give {
+        self.in_vain_since_ns = give.map(|give| {
             let is_same = self.given_to.replace(give.to) == Some(give.to);
             let since_ns = self.in_vain_since_ns.filter(|_| is_same);
-            self.in_vain_since_ns = since_ns.or(Some(now_ns));
-        }
+            since_ns.unwrap_or(now_ns)
+        });
         Moves {
             give,
             calls: self.spread.is_below,
@@ -150,6 +154,8 @@ impl Rebalance {
         }
         if moves.left > 0 {
             self.in_vain_since_ns = None;
+            // It has greeted.
+            self.avoided.retain(|peer| self.given_to != Some(*peer));
         }
         if moves.came_back > 0 {
             self.avoid(now_ns);

@@ -63,14 +63,14 @@ pub struct Recorded {
 #[derive(Clone, Copy, Debug, Default)]
 struct Turns {
     all: u64,
-    /// Turns in which a worker met a client: it accepted, read or closed.
+    /// Turns in which a worker met a client: it accepted, read, sent or closed.
     useful: u64,
 }
 
 impl Turns {
     fn of(recording: &Recording) -> Self {
         let meets = |call: &Call| match call.what {
-            What::Accept | What::Recv => call.result >= 0,
+            What::Accept | What::Recv | What::Send | What::SendFile => call.result >= 0,
             What::Close => true,
             _ => false,
         };

@@ -382,17 +382,20 @@ fn connections(count: usize) -> (Vec<UnixStream>, Vec<Connection<Scarce>>) {
 
 #[test]
 fn connections_that_come_during_a_restart_wait_for_the_next_start_too() {
-    let (mut worker, mut next_start) = Replaced::new(3);
-    (worker.stop, worker.successor) = (Some(Stop::Fast), Some(Successor::Restart));
-    let mut other = another(&mut worker);
-    let (_clients, mut gift) = connections(2);
-    other.send(&mut gift).unwrap();
-    let turns = (0..10).take_while(|_| worker.turn()).count();
-    assert_eq!((turns, worker.handover.moves().handed_over), (2, 5));
-    drop(worker);
-    next_start.turn();
-    next_start.turn();
-    assert_eq!(next_start.taken.len(), 5);
+    for count in [3, 0] {
+        let (mut worker, mut next_start) = Replaced::new(count);
+        (worker.stop, worker.successor) = (Some(Stop::Fast), Some(Successor::Restart));
+        let mut other = another(&mut worker);
+        let (_clients, mut gift) = connections(2);
+        other.send(&mut gift).unwrap();
+        let turns = (0..10).take_while(|_| worker.turn()).count();
+        let handed_over = worker.handover.moves().handed_over;
+        assert_eq!((turns, handed_over), (2, count as u64 + 2));
+        drop(worker);
+        next_start.turn();
+        next_start.turn();
+        assert_eq!(next_start.taken.len(), count + 2);
+    }
 }
 
 #[test]

@@ -211,7 +211,9 @@ where
         self.phase = Phase::Over { stop_by };
         // With open mailboxes, this worker would be its own successor.
         self.close_mailboxes(ev);
-        let is_empty = ev.stats().active == 0 && self.back.is_empty();
+        // A new worker may have a channel with connections of the last start, which it has not read.
+        let may_get_more = successor == Some(Successor::Restart) && self.has_receivers();
+        let is_empty = ev.stats().active == 0 && self.back.is_empty() && !may_get_more;
         let Some(successor) = successor.filter(|_| !is_empty) else {
             return self.close_receivers(ev);
         };

@@ -1,10 +1,8 @@
 //! The connections that a worker gives to another one while it continues to serve.
 
-use std::io;
-
 use evcore::balancer::Give;
 use evcore::{Acceptor, EventLoop, Ready, poller};
-use evcore_handover::{Connection, Descriptor};
+use evcore_handover::{Connection, Descriptor, Error};
 
 use super::{DUE, Handover, Source};
 use crate::giving::Giving;
@@ -37,13 +35,14 @@ where
             return;
         };
         let (active, now) = (ev.stats().active, ev.clock().instant());
-        let opened = Giving::open(give, active, mailbox, self.version, now);
-        let watched = opened.map_err(io::Error::from).and_then(|giving| {
-            let token = ev.add_background(giving.descriptor())?;
-            Ok((giving, token))
-        });
-        match watched {
-            Ok((giving, token)) => {
+        let giving = match Giving::open(give, active, mailbox, self.version, now) {
+            Ok(giving) => giving,
+            // The plan tries again. A full mailbox is that of a worker that hangs.
+            Err(Error::MailboxFull) => return,
+            Err(error) => return self.report(&error),
+        };
+        match ev.add_background(giving.descriptor()) {
+            Ok(token) => {
                 self.sources.insert(token, Source::Giving);
                 self.giving = Some((giving, token));
                 self.arm_giving(ev);

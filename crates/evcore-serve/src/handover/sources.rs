@@ -46,6 +46,11 @@ where
         self.remove_sources(ev, |source| matches!(source, Source::Receiver(_)));
     }
 
+    pub(super) fn has_receivers(&self) -> bool {
+        let mut sources = self.sources.iter();
+        sources.any(|(_, source)| matches!(source, Source::Receiver(_)))
+    }
+
     fn remove_sources(
         &mut self,
         ev: &mut EventLoop<impl Acceptor<Stream = S>>,
