@@ -117,29 +117,35 @@ fn send_requests(server: &Server, is_over: &AtomicBool, answered: &AtomicU64) ->
 /// The workers of each server that is reloaded.
 const WORKERS: usize = 2;
 
-/// Reloads a server under busy clients. `SOAK_RELOADS` is the number of reloads.
-fn reload_under_load(server: &Server) {
+/// Reloads a server, each time after clients have got some answers. `SOAK_RELOADS` is the number of
+/// reloads.
+fn reload(server: &Server, answered: &AtomicU64, answers: u64) {
     let reloads = env::var("SOAK_RELOADS");
     let reloads = reloads.map_or(5, |text| text.parse().expect("a number"));
+    for reload in 1..=reloads {
+        let before = answered.load(Relaxed);
+        eventually("clients are served", || {
+            answered.load(Relaxed) > before + answers
+        });
+        server.signal(Signal::HUP);
+        let serving = || server.log().matches(" serves").count();
+        eventually("new workers serve", || serving() >= (1 + reload) * WORKERS);
+    }
+    println!("{reloads} reloads, {answered:?} requests");
+}
+
+/// Reloads a server under busy clients.
+fn reload_under_load(server: &Server) {
     let (is_over, answered) = (AtomicBool::new(false), AtomicU64::new(0));
     let lost = thread::scope(|scope| {
         let clients = [0; 4].map(|_| scope.spawn(|| send_requests(server, &is_over, &answered)));
-        for reload in 1..=reloads {
-            let before = answered.load(Relaxed);
-            eventually("clients are served", || {
-                answered.load(Relaxed) > before + 100
-            });
-            server.signal(Signal::HUP);
-            let serving = || server.log().matches(" serves").count();
-            eventually("new workers serve", || serving() >= (1 + reload) * WORKERS);
-        }
+        reload(server, &answered, 100);
         is_over.store(true, Relaxed);
         clients
             .into_iter()
             .map(|client| client.join().unwrap())
             .sum::<u64>()
     });
-    println!("{reloads} reloads, {answered:?} requests");
     assert_eq!(lost, 0, "of {answered:?}");
 }
 
@@ -172,15 +178,7 @@ fn reloads_lose_no_request_of_http2_clients() {
                 }
             });
         }
-        for reload in 1..=5 {
-            let before = answered.load(Relaxed);
-            eventually("clients are served", || {
-                answered.load(Relaxed) > before + 10
-            });
-            server.signal(Signal::HUP);
-            let serving = || server.log().matches(" serves").count();
-            eventually("new workers serve", || serving() >= (1 + reload) * WORKERS);
-        }
+        reload(&server, &answered, 10);
         is_over.store(true, Relaxed);
     });
 }

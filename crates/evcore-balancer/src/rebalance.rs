@@ -12,8 +12,9 @@
 //! - A worker to which connections were given in vain may be stopped. They have come back, or none has
 //!   left for [`VAIN_NS`]. It gets none for [`AVOID_NS`], and meanwhile the next worker that lacks
 //!   connections gets them.
-//! - If a worker cannot give, it tries again after a pause that doubles each time, or when twice as many
-//!   connections are idle. So a group whose connections cannot move comes to rest.
+//! - If a worker cannot give, it tries again after a pause that doubles each time, up to a
+//!   limit, or when twice as many connections are idle. So a group whose connections
+//!   cannot move comes almost to rest.
 //! - A worker with too few connections wakes the workers above the mean, because they may sleep.
 
 use crate::{
@@ -27,8 +28,9 @@ const UNEVEN_NS: u64 = 50 * NS_PER_MS;
 const STAY_NS: u64 = 1_000 * NS_PER_MS;
 const AVOID_NS: u64 = 1_000 * NS_PER_MS;
 const VAIN_NS: u64 = 250 * NS_PER_MS;
-/// The longest pause of a worker that has idle connections to give, and of others.
+/// The longest pause of a worker that has idle connections to give: the one that lacks them may run again.
 const PAUSE_OF_GIVER_MAX_NS: u64 = 30_000 * NS_PER_MS;
+/// The longest pause of other workers, which are to rest.
 const PAUSE_MAX_NS: u64 = 60_000 * NS_PER_MS;
 const AT_MOST: u32 = 128;
 
@@ -109,7 +111,13 @@ impl Rebalance {
                 _ => Moves::at(self.avoided_until_ns),
             };
         }
-        if self.avoids_target(now_ns) {
+        // The spread was looked at before this worker was avoided.
+        let avoided = self.avoided(now_ns);
+        if self
+            .spread
+            .give
+            .is_some_and(|give| avoided.contains(&give.to))
+        {
             return Moves::at(now_ns.saturating_add(NS_PER_MS));
         }
         let mut begins_ns = since_ns.saturating_add(UNEVEN_NS).max(self.next_ns);
@@ -154,10 +162,12 @@ impl Rebalance {
         }
         if moves.left > 0 {
             self.in_vain_since_ns = None;
-            // It has greeted.
+            // The worker has greeted; before, none leaves.
             self.avoided.retain(|peer| self.given_to != Some(*peer));
         }
-        if moves.came_back > 0 {
+        let since_ns = self.in_vain_since_ns.unwrap_or(u64::MAX);
+        let is_in_vain = since_ns.saturating_add(VAIN_NS) <= now_ns;
+        if moves.came_back > 0 || is_in_vain {
             self.avoid(now_ns);
         } else if moves.left > 0 || moves.arrived > 0 || moves.idle / 2 > self.idle {
             self.forget_tries();
@@ -187,21 +197,6 @@ impl Rebalance {
         self.avoided.extend(peer);
         self.avoided_until_ns = now_ns.saturating_add(AVOID_NS);
         self.in_vain_since_ns = None;
-    }
-
-    /// Returns whether the spread has to be looked at again, because the worker that would get connections
-    /// was not avoided when it was looked at.
-    fn avoids_target(&mut self, now_ns: u64) -> bool {
-        let Some(give) = self.spread.give else {
-            return false;
-        };
-        let since_ns = self
-            .in_vain_since_ns
-            .filter(|_| self.given_to == Some(give.to));
-        if since_ns.is_some_and(|ns| ns.saturating_add(VAIN_NS) <= now_ns) {
-            self.avoid(now_ns);
-        }
-        self.avoided(now_ns).contains(&give.to)
     }
 }
 

@@ -53,22 +53,14 @@ pub fn serve(setup: &Setup, parts: &mut Parts) -> Result<(), Box<dyn Error + Sen
         let clock = Clock::system();
         RefCell::new((setup.sampler(&clock), clock))
     });
-    let was_full = Cell::new(false);
-    let report_full = || {
-        if recorder.is_full() && !was_full.replace(true) {
-            log(format_args!(
-                "httpd: --record {}: the file is full, and the recording ends here; after a reload, or \
-                 when no connection is open, another one begins; --record-size allows more",
-                path.display()
-            ));
-        }
-    };
     loop {
-        was_full.set(false);
+        let was_full = Cell::new(false);
         let mut worker = begin(&recorder, setup, parts, &listeners)?;
         parts.ready();
         let signals = || {
-            report_full();
+            if recorder.is_full() && !was_full.replace(true) {
+                report_full(&path);
+            }
             if let Some(sampler) = &sampler {
                 let (sampler, clock) = &mut *sampler.borrow_mut();
                 clock.update();
@@ -89,6 +81,14 @@ pub fn serve(setup: &Setup, parts: &mut Parts) -> Result<(), Box<dyn Error + Sen
         }
         recorder.restart();
     }
+}
+
+fn report_full(path: &Path) {
+    log(format_args!(
+        "httpd: --record {}: the file is full, and the recording ends here; after a reload, or when \
+         no connection is open, another one begins; --record-size allows more",
+        path.display()
+    ));
 }
 
 /// Returns the path of a worker's file. If there are several workers, the index is added.

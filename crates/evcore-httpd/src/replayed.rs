@@ -9,6 +9,7 @@ use std::{
     process::ExitCode,
 };
 
+use clap::ValueEnum;
 use evcore::{
     Builder,
     balancer::{Policy, WorkerId},
@@ -100,12 +101,9 @@ pub fn run() -> ExitCode {
 
 /// Logs what the loop does, from this level on.
 fn log_from(value: Option<OsString>) -> Result<(), String> {
-    let level = match value.as_deref().and_then(OsStr::to_str) {
-        Some("error") => LogLevel::Error,
-        Some("debug") => LogLevel::Debug,
-        Some("trace") => LogLevel::Trace,
-        _ => return Err("--log-level: expected error, debug or trace".into()),
-    };
+    let name = value.as_deref().and_then(OsStr::to_str).unwrap_or_default();
+    let level = LogLevel::from_str(name, false)
+        .map_err(|_| "--log-level: expected error, debug or trace")?;
     level.check()?;
     #[cfg(feature = "tracing")]
     crate::trace_log::install(level);

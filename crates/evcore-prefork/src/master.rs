@@ -39,7 +39,7 @@ pub(crate) struct Master<'a, S: Spawn> {
     reopen_count: u32,
     /// The stop that was handled.
     stop: Option<Stop>,
-    /// The successor that the stores and the workers know.
+    /// The successor, as it was reported last to the stores and to the workers that stop.
     reported: Option<Successor>,
     started_any: bool,
 }
@@ -214,9 +214,8 @@ impl<'a, S: Spawn> Master<'a, S> {
     }
 
     fn stop(&mut self, row: usize, stop: Stop) {
-        let successor = self.successor();
         for (_, child) in self.children.in_row(row) {
-            if let Some(successor) = successor {
+            if let Some(successor) = self.reported {
                 // This comes before the stop, because a worker looks for its successor when it has got
                 // the stop.
                 child.replace(successor);

@@ -51,15 +51,20 @@ impl fmt::Display for Difference {
 impl error::Error for Difference {}
 
 impl Difference {
+    /// Returns whether both made the same call, perhaps with other bytes.
+    fn is_same_call(&self) -> bool {
+        let call = |one: &Call| (one.what, one.of);
+        call(&self.recorded) == call(&self.replayed)
+    }
+
     /// Returns whether the bytes differ behind those that the recording keeps of a send.
     fn is_behind_heads(&self) -> bool {
-        let (recorded, replayed) = (&self.recorded, &self.replayed);
-        let head = |call: &Call| call.bytes.get(HEAD_AT..).map(<[u8]>::to_vec);
-        recorded.what == What::Send
-            && (recorded.what, recorded.of) == (replayed.what, replayed.of)
-            && recorded.bytes != replayed.bytes
-            && head(recorded).is_some_and(|bytes| bytes.len() == HEAD)
-            && head(recorded) == head(replayed)
+        let [recorded, replayed] =
+            [&self.recorded, &self.replayed].map(|one| one.bytes.get(HEAD_AT..));
+        self.is_same_call()
+            && self.recorded.what == What::Send
+            && recorded == replayed
+            && recorded.is_some_and(|head| head.len() == HEAD)
     }
 
     /// Advice on how to make the program repeatable.
@@ -71,9 +76,7 @@ impl Difference {
                  not see: let it use `Outside::handle` or `Outside::pool`"
             );
         }
-        let (recorded, replayed) = (&self.recorded, &self.replayed);
-        let is_same_call = (recorded.what, recorded.of) == (replayed.what, replayed.of);
-        let source = match is_same_call {
+        let source = match self.is_same_call() {
             true => {
                 "the program makes the same call with other bytes, so it has used something that is \
                  not in the recording: a random number, a time or an identifier of its own"
