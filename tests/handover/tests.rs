@@ -159,6 +159,8 @@ fn connect(server: &Server, count: usize) -> Vec<Client<TcpStream>> {
     let connect = |name| {
         let stream = TcpStream::connect(server.address()).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        // Otherwise the second part of a line waits for the acknowledgement of the first.
+        stream.set_nodelay(true).unwrap();
         Client {
             stream,
             name,

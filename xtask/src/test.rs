@@ -27,7 +27,9 @@ pub(crate) fn plan(workspace: &Workspace) -> Result<Plan> {
 /// built of the dependencies.
 pub(crate) fn ci(workspace: &Workspace) -> Result<Plan> {
     let some = "cargo test --workspace --all-features --test tracing_events --test log_level --test tokio_traits";
+    let clippy = "cargo clippy --workspace --all-features --all-targets -- -D warnings";
     let plan = first()
+        .command("clippy with all features", clippy)
         .command("test", "cargo xtask tests")
         .command(
             "docs",
@@ -48,14 +50,12 @@ pub(crate) fn ci(workspace: &Workspace) -> Result<Plan> {
     Ok(plan.without(&nightly::beyond_the_toolchain(workspace)?, LEFT))
 }
 
-/// The lints, the cheap ones first.
+/// The checks that need no build.
 fn first() -> Plan {
-    let clippy = "cargo clippy --workspace --all-features --all-targets -- -D warnings";
     Plan::default()
         .command("tidy", "cargo xtask tidy")
         .command("layers", "cargo xtask layers")
         .command("fmt", "cargo fmt --all -- --check")
-        .command("clippy", clippy)
 }
 
 /// Checks or tests each published crate alone, and without its default features, if it has any.
