@@ -1,4 +1,5 @@
-//! `hyper_hello` under the clients of others, slow clients, and reloads.
+//! Runs the examples with clients of other projects (h2load, nghttp, curl), with slow clients, and
+//! during reloads.
 
 use std::{
     env,
@@ -12,7 +13,7 @@ use rustix::process::Signal;
 
 use crate::{GREETING, start, start_workers, wait_for_workers};
 
-/// The output of a program; `None` if it is not installed.
+/// Runs a program and returns its standard output; `None` if it is not installed.
 fn output_of(program: &str, arguments: &[&str]) -> Option<String> {
     let Ok(output) = Command::new(program).args(arguments).output() else {
         not_run(&format!("{program} is not installed"));
@@ -23,7 +24,8 @@ fn output_of(program: &str, arguments: &[&str]) -> Option<String> {
     Some(text)
 }
 
-/// Sends 2,000 requests by h2load, over 10 connections with up to 10 streams each.
+/// Sends 2,000 requests by h2load, over 10 connections with up to 10 streams each. All must
+/// succeed.
 fn h2load(server: &Server, options: &[&str]) {
     let url = format!("http://{}/", server.address());
     let arguments = [&["-n2000", "-c10", "-m10", &url][..], options].concat();
@@ -90,8 +92,8 @@ fn two_thousand_slow_clients_are_served() {
     }
 }
 
-/// Sends requests until `is_over`, and returns how many were lost: sent on a connection that the server
-/// had not announced to close, and not answered.
+/// Sends requests until `is_over`, and returns how many were lost. A request is lost if it is not
+/// answered, although the server has not announced that it closes the connection.
 fn send_requests(server: &Server, is_over: &AtomicBool, answered: &AtomicU64) -> u64 {
     let mut lost = 0;
     let mut client = Client::connect(server.address());
@@ -117,8 +119,8 @@ fn send_requests(server: &Server, is_over: &AtomicBool, answered: &AtomicU64) ->
 /// The workers of each server that is reloaded.
 const WORKERS: usize = 2;
 
-/// Reloads a server, each time after clients have got some answers. `SOAK_RELOADS` is the number of
-/// reloads.
+/// Reloads a server several times, each time after its clients have got more than `answers` further
+/// answers. The environment variable `SOAK_RELOADS` has the number of reloads, 5 if it is not set.
 fn reload(server: &Server, answered: &AtomicU64, answers: u64) {
     let reloads = env::var("SOAK_RELOADS");
     let reloads = reloads.map_or(5, |text| text.parse().expect("a number"));
@@ -158,7 +160,8 @@ fn reloads_lose_no_request_of_busy_clients() {
 fn reloads_lose_no_request_of_http2_clients() {
     let server = start_workers(WORKERS, &["--h2"]);
     let url = format!("http://{}/", server.address());
-    // One request a connection: curl 7.88 fails with a second one, with nginx too.
+    // Each request has a connection of its own, because curl 7.88 fails at a second request, also
+    // with nginx.
     let request = || {
         output_of(
             "curl",
@@ -195,6 +198,6 @@ fn reloads_of_a_proxy_lose_no_request_and_its_workers_end() {
     let arguments = [&upstream.address().to_string(), "2"];
     let server = wait_for_workers(start("hyper_proxy", &arguments), WORKERS);
     reload_under_load(&server);
-    // They do not wait for connections to the upstream that they keep.
+    // The old workers do not wait for the idle connections to the upstream that they keep open.
     eventually("old workers end", || server.worker_pids().len() == WORKERS);
 }

@@ -1,4 +1,4 @@
-//! The examples of `evcore-async`, as processes.
+//! Tests of the examples of `evcore-async`, which run as processes.
 
 mod load;
 
@@ -100,7 +100,7 @@ fn a_proxy_forwards_by_kept_connections() {
             assert_eq!((response.status, response.text()), (200, GREETING));
         }
     }
-    // Its worker has forwarded all of them over one connection.
+    // The proxy's only worker has forwarded all requests over one connection.
     assert_eq!(connections(), 1);
 }
 
@@ -144,7 +144,7 @@ fn a_proxy_without_its_server_answers_502() {
     assert_eq!(client.get("/").status, 502, "the connection stays");
 }
 
-/// A client of the chat.
+/// Connects a client to the chat.
 async fn join_chat(server: &Server) -> WebSocketStream<evcore_async::TcpStream> {
     let stream = evcore_async::TcpStream::connect(server.address())
         .await
@@ -165,7 +165,7 @@ fn chat_clients_get_what_the_others_send() {
     let chat = async {
         let (mut alice, mut bob) = (join_chat(&server).await, join_chat(&server).await);
         let mut carol = join_chat(&server).await;
-        // A client is in the room when it gets a message: bob sends until alice and carol have.
+        // The message of bob shows that alice and carol are in the room.
         bob.send(Message::text("hello")).await.unwrap();
         for client in [&mut alice, &mut carol] {
             assert_eq!(next_text(client).await, "hello");
@@ -185,7 +185,7 @@ fn a_chat_client_that_does_not_read_is_disconnected() {
         let (mut reads, mut waits) = (join_chat(&server).await, join_chat(&server).await);
         reads.send(Message::text("hello")).await.unwrap();
         assert_eq!(next_text(&mut waits).await, "hello");
-        // More than the buffers of the sockets and the queue hold.
+        // This is more than the buffers of the sockets and the server's queue hold.
         for _ in 0..500 {
             let piece = vec![0; 64 * 1024];
             reads.send(Message::binary(piece)).await.unwrap();
@@ -240,7 +240,7 @@ fn tls_clients_get_their_bytes_back() {
 
 #[test]
 fn tls_clients_keep_their_old_worker_at_a_reload_until_they_are_silent() {
-    // The time for which the example waits for further bytes.
+    // The time for which a stop of the example waits for the next bytes of a client.
     let grace = Duration::from_secs(1);
     in_time(grace, || {
         let server = wait_for_workers(start("async_tls", &[CERTIFICATE, KEY, "2"]), 2);
@@ -253,7 +253,7 @@ fn tls_clients_keep_their_old_worker_at_a_reload_until_they_are_silent() {
         let old = server.worker_pids();
         server.signal(Signal::HUP);
         let begun = Instant::now();
-        // A session stays with its process. What it sends within the grace comes back.
+        // A TLS session stays with its worker. Bytes that it sends within the grace come back.
         let echoed = echo_all(10_000).map_err(|error| error.to_string());
         let took = begun.elapsed();
         if echoed.is_ok() {

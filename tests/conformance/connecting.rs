@@ -1,4 +1,5 @@
-//! Sockets that are registered before they connect: `rearm` answers `EINPROGRESS`.
+//! Sockets that are registered before they connect. The program calls `rearm` after `connect`
+//! returned `EINPROGRESS`.
 
 use std::{
     io::Write,
@@ -20,8 +21,8 @@ crate::scenarios! {
     a_socket_registered_before_a_refused_connect_reports_it,
 }
 
-/// A non-blocking socket without a peer, registered for both sides. The report of such a socket (on
-/// Linux a hang-up) has been taken.
+/// A non-blocking socket without a peer, registered for both sides. The report that such a socket
+/// gets (on Linux a hang-up) has been taken.
 fn unconnected(fixture: &mut Fixture) -> OwnedFd {
     let socket = socket(AddressFamily::INET, SocketType::STREAM, None).expect("a socket");
     ioctl_fionbio(&socket, true).expect("non-blocking");
@@ -32,7 +33,7 @@ fn unconnected(fixture: &mut Fixture) -> OwnedFd {
 }
 
 /// Begins to connect, and rearms as the documentation says. Returns the result of `connect`,
-/// because not every system reports a connection to its own address as in progress.
+/// because some systems finish or refuse a local connection at once.
 fn begin(fixture: &mut Fixture, socket: &OwnedFd, address: SocketAddr) -> Result<(), Errno> {
     let begun = connect(socket, &address);
     fixture.rearm(1, Interest::BOTH);

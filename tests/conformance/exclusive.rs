@@ -1,5 +1,5 @@
-//! Pollers that share a listener so that one of them is woken. If the kernel lacks this, the
-//! refusal.
+//! Exclusive wake-ups: a client wakes one of several pollers that share a listener. A backend
+//! without them refuses the registration.
 
 use std::io::Write;
 
@@ -19,7 +19,8 @@ crate::scenarios! {
     a_reregistered_exclusive_is_woken_last_or_it_is_refused,
 }
 
-/// Returns whether the backend has exclusive wake-ups. Only epoll has them.
+/// Returns whether the backend has exclusive wake-ups. If not, checks that the error recommends the
+/// accept lock. Of the kernels' backends, only epoll has them.
 fn can(fixture: &mut Fixture) -> bool {
     let can = fixture.poller.backend().capabilities().exclusive;
     assert_eq!(can, fixture.platform.has_exclusive(), "{}", fixture.name);
@@ -51,11 +52,11 @@ fn a_reregistered_exclusive_is_woken_last_or_it_is_refused(fixture: &mut Fixture
     }
 }
 
-/// Returns which of two workers that watch a listener is woken. If `reregistered`, the first one
-/// has registered it again.
+/// Returns which of two workers that watch a listener is woken by a client. If `reregistered`,
+/// worker 0 has registered the listener again.
 ///
-/// A thread can be left asleep only if it sleeps, so the test first checks that both sleep in their
-/// waits.
+/// The test waits until both threads sleep, because only the wake-up of a sleeping thread can be
+/// spared.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn first_woken_of_two(reregistered: bool) -> usize {
     use std::{

@@ -1,8 +1,8 @@
 //! Lets scenarios run in parallel, except for those that fork, which run alone.
 //!
-//! A child has a duplicate of each descriptor of this process. So a descriptor that another scenario
-//! closes while the child lives is not closed: its peer sees no end of the stream, and epoll goes on
-//! reporting it.
+//! A child has a duplicate of each descriptor of this process. So a descriptor that another
+//! scenario closes while the child lives stays open in the child. Its peer sees no end of the
+//! stream, and epoll goes on reporting it.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -28,7 +28,7 @@ impl Drop for Running {
     }
 }
 
-/// Waits until no scenario runs. None begins while the guard lives.
+/// Waits until no scenario runs. No other scenario begins while the guard lives.
 pub(crate) fn alone() -> MutexGuard<'static, usize> {
     let alone = NONE_RUNNING.wait_while(running(), |count| *count > 0);
     alone.unwrap_or_else(PoisonError::into_inner)

@@ -8,14 +8,16 @@
 //! simulator's backend. **Not run:** the expectations of kqueue, of event ports, of `/dev/poll`,
 //! and of poll and select on systems other than Linux. They come from the manual pages and the
 //! kernels' sources, as do the models of the first three
-//! (`crates/evcore-poller/src/sys/fake_kernel/`). The expectations of poll on macOS are incomplete:
-//! there, `POLLHUP` is reported for the end of either side, even of the own one.
+//! (`crates/evcore-poller/src/sys/fake_kernel/`). The expectations of poll on macOS are incomplete,
+//! because macOS reports `POLLHUP` for the end of either side, even after the socket's own
+//! shutdown.
 
 use evcore_poller::{BackendKind, Interest, Ready};
 
 use crate::fixture::{ERROR, READ_CLOSED, READABLE, WRITABLE, WRITE_CLOSED};
 
-/// Makes, for each kernel's backend that this system has, `scenarios!(@callback module BackendKind args)`.
+/// Expands to `scenarios!(@callback module BackendKind args)` for each kernel's backend that this
+/// system has.
 macro_rules! each_kernel {
     ($callback:ident, $($args:tt)*) => {
         #[cfg(any(target_os = "linux", target_os = "android"))]
@@ -74,7 +76,8 @@ impl Backend {
         }
     }
 
-    /// The readiness that the backend reports to `interest` if `holds` is true of a socket.
+    /// The readiness that the backend reports under `interest` for a socket whose true readiness is
+    /// `holds`.
     pub(crate) fn reported(self, holds: Ready, interest: Interest) -> Ready {
         let sides = READABLE | WRITABLE | Ready::PRIORITY;
         let no_half_close = sides | WRITE_CLOSED | ERROR;
@@ -91,7 +94,8 @@ impl Backend {
         }
     }
 
-    /// The ends that the backend reports for an `Edge` that has reported and was not rearmed.
+    /// The ends of a stream that the backend reports for an `Edge` that has reported and was not
+    /// rearmed.
     pub(crate) fn ends_behind_a_report(self) -> Ready {
         match self {
             Self::Epoll | Self::IoUring | Self::Kqueue | Self::Simulated => {
@@ -123,7 +127,7 @@ impl Backend {
         match self {
             Self::Epoll | Self::IoUring => WRITABLE | ERROR,
             Self::Poll if LINUX => WRITABLE | ERROR,
-            // This is POLLHUP, and the end of the side that is written.
+            // poll reports POLLHUP here, and kqueue the end of the writing side.
             Self::Poll | Self::EventPorts | Self::DevPoll | Self::Kqueue => WRITABLE | WRITE_CLOSED,
             Self::Select => WRITABLE,
             Self::Simulated => unreachable!("a world has no pipes"),
@@ -151,8 +155,8 @@ impl Backend {
         }
     }
 
-    /// Returns whether the backend has exclusive registrations. The simulator's has them in some
-    /// shapes.
+    /// Returns whether the backend has exclusive registrations. The simulator's backend has them in
+    /// some shapes.
     pub(crate) fn has_exclusive(self) -> bool {
         match self {
             Self::Epoll | Self::Simulated => true,
@@ -173,8 +177,8 @@ impl Backend {
         }
     }
 
-    /// Returns whether an `Edge` may report what was true when the kernel queued it, even if it has
-    /// been read or written since.
+    /// Returns whether an `Edge` may report readiness that held when the kernel queued the report,
+    /// even if the program has used it up since.
     pub(crate) fn has_late_edges(self) -> bool {
         match self {
             Self::IoUring => true,
@@ -183,13 +187,13 @@ impl Backend {
         }
     }
 
-    /// Returns whether the backend takes a reused number for its previous file. Other backends
+    /// Returns whether the backend confuses a reused number with its previous file. Other backends
     /// identify files (epoll), or drop a number with its file (kqueue, event ports). (`/dev/poll`
-    /// is silent if the close does not mark the entry. The close of a socket does.)
+    /// is confused only if the close has marked the entry, as the close of a socket does.)
     pub(crate) fn knows_numbers_alone(self) -> bool {
         match self {
             Self::Poll | Self::Select | Self::DevPoll => true,
-            // A request holds its file.
+            // A request of `io_uring` holds its file.
             Self::IoUring => false,
             Self::Epoll | Self::Kqueue | Self::EventPorts | Self::Simulated => false,
         }

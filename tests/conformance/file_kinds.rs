@@ -1,4 +1,4 @@
-//! Files of other kinds, and closed descriptors.
+//! Files that are not sockets, and closed descriptors.
 
 use std::{fs::File, io::Write, os::fd::AsRawFd, path::Path};
 
@@ -77,7 +77,8 @@ fn a_closed_descriptor_hides_none_of_a_hundred(fixture: &mut Fixture) {
     for _ in 0..3 {
         fixture.expect(&all_good);
     }
-    // Removing a closed descriptor is an error on some backends. It is unregistered in any case.
+    // Removing a closed descriptor is an error on some backends. The key is unregistered in any
+    // case.
     let _ = fixture.poller.remove(1000);
     assert!(fixture.poller.remove(1000).is_err());
     fixture.expect(&all_good);
@@ -116,7 +117,7 @@ fn a_descriptor_beyond_the_sets_is_refused_or_watched(fixture: &mut Fixture) {
     }
 }
 
-/// A terminal that has hung up is always ready, and no later event can wake it.
+/// A terminal that has hung up is always ready, and no later event follows.
 fn a_terminal_that_has_hung_up_is_an_edge_once(fixture: &mut Fixture) {
     let Some(terminal) = kernel::hung_up_terminal() else {
         return not_run("the hang-up of a terminal was not tried on this system");

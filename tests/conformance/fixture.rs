@@ -36,7 +36,7 @@ pub(crate) struct Fixture {
     pub(crate) name: String,
     /// The last interest under each key.
     interests: BTreeMap<u64, Interest>,
-    // It is `None` in a simulation, which a fork does not affect.
+    // `None` in a simulation, which a fork does not affect, and while this scenario runs alone.
     present: Option<Running>,
 }
 
@@ -47,7 +47,7 @@ impl Fixture {
     /// Creates a fixture. If the running kernel refuses the backend, reports the scenario as not
     /// run, and returns `None`.
     pub(crate) fn if_permitted(kind: BackendKind, scenario: &str) -> Option<Self> {
-        // Every other backend is always permitted.
+        // Every backend except `io_uring` is always permitted.
         let runs = kind != BackendKind::IoUring || is_permitted(kind);
         runs.then(|| Self::of_kernel(kind, scenario))
     }
@@ -79,7 +79,7 @@ impl Fixture {
         self.platform.pair()
     }
 
-    /// Waits until the other scenarios are over, for a scenario that forks. No other one begins
+    /// Waits until all other scenarios have ended, for a scenario that forks. No other one begins
     /// while the guard lives.
     pub(crate) fn alone(&mut self) -> MutexGuard<'static, usize> {
         self.present = None;
@@ -164,8 +164,8 @@ impl Fixture {
         assert_eq!(self.now(), reported, "{}", self.name);
     }
 
-    /// Polls for the end of an `Edge` that has reported and was not rearmed. A backend that reports
-    /// ends in this case must report `end`, and may report the bits of `perhaps`.
+    /// Polls for the end of a stream whose `Edge` has reported and was not rearmed. A backend that
+    /// reports ends in this case must report `end`, and may report the bits of `perhaps`.
     #[track_caller]
     pub(crate) fn expect_end(&mut self, key: u64, end: Ready, perhaps: Ready) {
         let trace = self.now();
@@ -183,7 +183,7 @@ impl Fixture {
         );
     }
 
-    /// The readiness that this backend reports under a key if `holds` is true.
+    /// The readiness that this backend reports under a key if the true readiness is `holds`.
     fn reported(&self, key: u64, holds: Ready) -> Ready {
         let interest = self.interests.get(&key).copied().unwrap_or(Interest::BOTH);
         self.platform.backend().reported(holds, interest)

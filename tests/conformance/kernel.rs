@@ -95,9 +95,9 @@ impl Platform for Kernel {
         Socket::Real(own.into())
     }
 
-    /// Duplicates of one socket.
+    /// Makes duplicates of one socket.
     fn many_sockets(&self, count: u64) -> ManySockets {
-        // All other descriptors of the tests stay below this number.
+        // The duplicates get numbers from here on, above the tests' ordinary descriptors.
         const CROWDED: i32 = 2000;
         let lowest = if self.backend().has_sets() {
             0
@@ -167,7 +167,7 @@ pub(crate) fn hung_up_terminal() -> Option<OwnedFd> {
     None
 }
 
-/// Only Linux reports a half-close by a flag of its own.
+/// The flag of `poll` for a half-close, which only Linux has.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 const HALF_CLOSED: PollFlags = PollFlags::RDHUP;
 #[cfg(not(any(target_os = "linux", target_os = "android")))]

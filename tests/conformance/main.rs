@@ -1,10 +1,11 @@
 //! One contract for all backends. Each scenario is a test for each backend of this system, and for
-//! the simulator's in each of its shapes. It has the exact traces that each of them must report.
+//! the simulator's backend in each of its shapes. A scenario has the exact traces that every
+//! backend must report.
 //!
 //! A failure names the backend and the scenario by the path of the test: `edge::poll::...`. If
-//! backends may differ, `expectations.rs` has the expectations of each, and lists those that were
-//! never run. `no_equivalent.rs` lists the features without an equivalent in the simulator, with
-//! the reasons. No other scenario is left out there.
+//! backends may differ, `expectations.rs` has the expectations of each, and lists the backends that
+//! were never tested. `no_equivalent.rs` lists the scenarios that do not run over the simulator's
+//! backend, with the reasons.
 
 mod exclusive_run;
 mod expectations;
@@ -54,7 +55,7 @@ mod refused;
 mod model;
 
 /// Makes a `#[test]` of each scenario (a function of a [`Fixture`](fixture::Fixture)) for each
-/// backend. Scenarios after `of kernels alone:` are not for the simulator's.
+/// backend. Scenarios after `of kernels alone:` do not run over the simulator's backend.
 macro_rules! scenarios {
     (@tests $fixture:expr, $($scenario:ident),*) => {
         $(

@@ -144,7 +144,7 @@ fn a_buffer_of_one_serves_all_in_turn(fixture: &mut Fixture) {
 fn sources_are_removed_in_any_order(fixture: &mut Fixture) {
     let _crowd = many_sockets(fixture, 60, Mode::Level);
     let mut present: Vec<_> = (0..60).map(|key| (key, WRITABLE)).collect();
-    // 37 and 61 have no common divisor, so this is a permutation of the places.
+    // The product spreads the removals over the list.
     for step in 0..60 {
         let (key, _) = present.remove(step * 37 % present.len());
         fixture.remove(key);

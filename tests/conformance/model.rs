@@ -1,14 +1,14 @@
-//! Every backend against a model, step by step, over random histories.
+//! Compares every backend with a model, step by step, over random histories.
 //!
-//! The model has the interests of the caller, the reports so far, and the acts of the peer. The
+//! The model has the interests of the caller, the reports so far, and the actions of the peer. The
 //! platform supplies the true readiness of a socket: a kernel by a bare `poll`, a simulation by a
-//! poller that has never seen it. So `Level` and `Oneshot` are predicted to the bit, on every
-//! backend. For `Edge` the model has the readiness that must be reported: a side that is due, and
-//! each end once. It also has the readiness that may be reported. For masked edges that is the
-//! same.
+//! poller that has never seen the socket. So the model predicts every bit that `Level` and
+//! `Oneshot` report, on every backend. For `Edge` it predicts the readiness that must be reported
+//! (each side that is due, and each end once) and the readiness that may be reported. For masked
+//! edges the two are the same.
 //!
-//! A second model has a buffer that is too small, and changes that are refused in each turn. It
-//! checks that no wake comes late, and that no readiness waits for long.
+//! A second model has a buffer that is too small, and changes that are refused before each wait. It
+//! checks that no wake is reported late, and that no ready socket waits for long.
 
 use std::{
     io::{Read, Write},
@@ -25,19 +25,20 @@ use crate::{
     socket::{Drained, Socket, drain, fill},
 };
 
-/// Number of ids of a program.
+/// Number of ids that a program (a list of steps) uses.
 pub(crate) const IDS: u64 = 4;
 
-/// A step of a program. `tests/fuzz/` makes programs from bytes.
+/// A step of a program. The fuzz target in `tests/fuzz/` makes programs from bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Step {
     Add(u64, Interest, Mode),
     Modify(u64, Interest),
     Remove(u64),
-    /// Calls `remove_before_close`, closes both ends and opens a new pair, often under the same number.
+    /// Calls `remove_before_close`, closes both ends and opens a new pair, often under the same
+    /// numbers.
     Replace(u64),
-    /// The same as `Replace`, but a duplicate stays open, so that epoll goes on reporting it (if
-    /// sockets have duplicates).
+    /// The same as `Replace`, but a duplicate of the old socket stays open (if the platform has
+    /// duplicates), so that epoll goes on reporting the socket.
     LeaveBehind(u64),
     /// Drains until `WouldBlock` and rearms reading.
     RearmRead(u64),
@@ -45,11 +46,12 @@ pub(crate) enum Step {
     RearmWrite(u64),
     /// The peer writes a byte.
     PeerWrites(u64),
-    /// The peer reads all.
+    /// The peer reads everything that has arrived.
     PeerReads(u64),
     PeerShutsDown(u64),
-    /// The peer reads all, and the socket's own side is shut down. If both sides are shut, that is
-    /// a hang-up. (select does not report a hang-up of a full socket.)
+    /// The peer reads everything, and then the socket's writing side is shut down. If the peer has
+    /// shut its side too, that is a hang-up. (The peer reads first because select does not report a
+    /// hang-up of a full socket.)
     ShutsDown(u64),
     PeerCloses(u64),
     /// Reads one byte, if there is one.
@@ -106,11 +108,11 @@ struct Registered {
     due: Interest,
     /// The ends of an `Edge` that were reported.
     ended: Ready,
-    /// True for a `Oneshot` without a report.
+    /// True for a `Oneshot` that has not reported since it was armed.
     armed: bool,
 }
 
-/// An action of the peer on its end.
+/// The state of a peer's end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Peer {
     Open,
@@ -123,12 +125,12 @@ struct Course {
     pairs: Vec<(Socket, Socket)>,
     peers: Vec<Peer>,
     registered: Vec<Option<Registered>>,
-    /// The sockets to which nothing can be written any more.
+    /// True for a socket whose writing side is shut down.
     is_shut: Vec<bool>,
     generation: u64,
     /// Duplicates of sockets that were replaced.
     left_behind: Vec<Socket>,
-    /// The poller was woken since the last wait.
+    /// True if the poller was woken since the last wait.
     is_woken: bool,
 }
 
@@ -179,7 +181,7 @@ impl Course {
                 }
             }
             Step::PeerWrites(id) => {
-                // The peer may have shut its side, or the socket may be full.
+                // The write fails if the peer has shut its side, or if the socket is full.
                 let _ = (&self.pairs[at(id)].1).write(b"a");
             }
             Step::PeerReads(id) => {
@@ -192,7 +194,7 @@ impl Course {
                 }
             }
             Step::PeerCloses(id) => {
-                // Unread data would be an error of the other end.
+                // A close with unread data would be reported as an error at the other end.
                 drain(&self.pairs[at(id)].1);
                 self.pairs[at(id)].1 = self.fixture.pair().0;
                 self.peers[at(id)] = Peer::Closed;
@@ -221,7 +223,7 @@ impl Course {
         }
     }
 
-    /// An interest that this backend can watch.
+    /// The part of `interest` that this backend can watch.
     fn watchable(&self, interest: Interest) -> Interest {
         match self.fixture.platform.backend() {
             Backend::Kqueue => interest - Interest::PRIORITY,
@@ -295,7 +297,8 @@ impl Course {
             self.fixture.name
         );
         if !self.left_behind.is_empty() {
-            // A poller may register all descriptors again to drop a stale registration.
+            // A poller may register all descriptors again to drop a stale registration. Then it
+            // reports edges again.
             return;
         }
         for registered in edges {
@@ -323,13 +326,14 @@ impl Course {
             let reported = reported.map_or(Ready::NONE, |event| event.1);
             let mut holds = platform.truth(near, registered.wanted);
             if registered.wanted.contains(Interest::READ) && self.peers[place] != Peer::Open {
-                // Not every kernel has a flag for this end.
+                // Not every kernel's `poll` has a flag for this end.
                 holds |= READ_CLOSED;
             }
             let holds = backend.reported(holds, registered.wanted);
             let ends = holds & backend.ends_behind_a_report();
             let possible = if backend.has_late_edges() {
-                // Priority data is checked, because the wake-up for other data reports it too.
+                // The backend polls again before it reports priority data, because the wake-up for
+                // other data claims it too. So priority data is never late.
                 let late = registered.wanted - Interest::PRIORITY;
                 holds | Ready::from_bits_truncate(u16::from(late.bits()))
             } else {
@@ -347,8 +351,8 @@ impl Course {
 }
 
 impl Registered {
-    /// Checks what a wait has `reported` against the true readiness, and against what an `Edge` may
-    /// report.
+    /// Checks that a wait has `reported` the true readiness `holds`, or for an `Edge` at most
+    /// `possible`.
     fn check(&mut self, reported: Ready, holds: Ready, possible: Ready, name: &str) {
         match self.mode {
             Mode::Level | Mode::Exclusive => assert_eq!(reported, holds, "{name}: {self:?}"),
@@ -386,7 +390,7 @@ impl Registered {
         self.ended |= reported & (READ_CLOSED | WRITE_CLOSED | ERROR);
     }
 
-    /// The ends that are due. Each is due once, and none after a hang-up or an error.
+    /// The ends that are due. Each is due once, and no end is due after a hang-up or an error.
     fn due_ends(&self, ends: Ready) -> Ready {
         if self.ended.is_write_closed() || self.ended.is_error() {
             return Ready::NONE;
@@ -400,12 +404,12 @@ impl Registered {
 
 #[derive(Clone, Copy, Debug)]
 enum Scarcity {
-    /// The peer writes a byte, which stays there.
+    /// The peer writes a byte, which stays unread.
     Ready(usize),
     Drained(usize),
-    /// From here on, this change is refused in each turn.
+    /// From here on, this change is made before each wait, and the kernel refuses it.
     Refused(usize),
-    /// From here on, the interest of this key is empty.
+    /// Ends the refused changes of this key: its interest becomes empty.
     Dropped(usize),
     Wake,
     Wait,
@@ -489,8 +493,8 @@ impl Scarce {
         let trace = self.fixture.now();
         let name = &self.fixture.name;
         let is_woken = mem::take(&mut self.is_woken);
-        // A simulation's backend keeps its wakes, and a wait that is full of refusals does not call
-        // it.
+        // A simulation's backend keeps a wake until it is called, and a wait that is full of
+        // refusals does not call it.
         if matches!(self.pairs[0].0, Socket::Real(_)) {
             assert_eq!(self.fixture.events.was_woken(), is_woken, "{name}: woken");
         }
@@ -501,7 +505,9 @@ impl Scarce {
             let waits = &mut self.waits_without[nth];
             *waits = match (is_reported, self.is_ready[nth]) {
                 (false, true) if !is_woken => *waits + 1,
-                // In one of two waits, the wake may have taken the place of a report.
+                // The wake may have taken the place of a report. Only one of two waits reports
+                // readiness first, so that costs two waits: this one, and one that was counted
+                // before.
                 (false, true) => waits.saturating_sub(1),
                 _ => 0,
             };
@@ -520,12 +526,12 @@ impl Scarce {
     }
 }
 
-/// The key of the number that stands for the `nth` refused change.
+/// The key of the `nth` closed descriptor, whose changes are refused.
 fn refused_key(nth: usize) -> u64 {
     u64::try_from(CROWD + nth).expect("a few")
 }
 
-/// Runs a program on every backend.
+/// Runs a program on every backend, and compares the reports with the model.
 pub(crate) fn run(steps: &[Step]) {
     let kernels = BackendKind::usable();
     let worlds = Shape::ALL.iter();

@@ -1,4 +1,4 @@
-//! A poller in another one: `Backend::descriptor`.
+//! A poller that watches another one through `Backend::descriptor`.
 
 use std::io::Write;
 

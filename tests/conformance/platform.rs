@@ -1,7 +1,7 @@
 //! The platform of a scenario: this system's kernel, or a simulation.
 //!
-//! It has everything in which the two differ: sockets, reused numbers, many sockets, time, and
-//! events during a wait.
+//! The trait has everything in which a kernel and a simulation differ: sockets, reused numbers,
+//! many sockets, time, and events during a wait.
 
 use std::{fmt, time::Duration};
 
@@ -26,10 +26,10 @@ pub(crate) trait Platform: fmt::Debug + Send + Sync {
     /// Returns whether the poller should have exclusive registrations.
     fn has_exclusive(&self) -> bool;
 
-    /// The clock of that poller's waits.
+    /// The present time on the clock of that poller's waits.
     fn time(&self) -> Duration;
 
-    /// Two connected non-blocking stream sockets. One sees at once what the other does.
+    /// Two connected non-blocking stream sockets. Each sees at once what the other does.
     fn pair(&self) -> (Socket, Socket);
 
     /// Two such sockets, the first for [`write_during`](Self::write_during).
@@ -37,10 +37,10 @@ pub(crate) trait Platform: fmt::Debug + Send + Sync {
         self.pair()
     }
 
-    /// Closes `old`, and makes a new pair, whose second socket has its number.
+    /// Closes `old`, and makes a new pair, whose second socket has the number of `old`.
     fn succeed(&self, old: Socket) -> (Socket, Socket);
 
-    /// The same socket under a number that is not reused after its close: the `nth` such number.
+    /// Moves a socket to the `nth` of the numbers that no other socket gets after its close.
     fn with_a_number_of_its_own(&self, socket: Socket, nth: i32) -> Socket;
 
     /// Many sockets, which become full and empty together.
@@ -53,8 +53,8 @@ pub(crate) trait Platform: fmt::Debug + Send + Sync {
     /// Wakes at some time during `wait`.
     fn wake_during(&self, waker: &Waker, wait: &mut dyn FnMut());
 
-    /// Writes a byte into the first of a [late pair](Self::late_pair), that arrives at some time
-    /// during `wait`.
+    /// Writes a byte into the first of a [late pair](Self::late_pair). The byte arrives at some
+    /// time during `wait`.
     fn write_during(&self, near: &Socket, wait: &mut dyn FnMut());
 }
 
@@ -65,7 +65,7 @@ pub(crate) struct ManySockets {
 }
 
 impl ManySockets {
-    /// `members` are watched in place of the second sockets of the `pairs`, if there are any.
+    /// If there are `members`, they are watched in place of the second sockets of the `pairs`.
     pub(crate) fn new(pairs: Vec<(Socket, Socket)>, members: Vec<Box<dyn Source>>) -> Self {
         Self { members, pairs }
     }

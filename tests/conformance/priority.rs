@@ -66,8 +66,8 @@ fn can_watch(fixture: &mut Fixture, source: &impl Source, interest: Interest, mo
     }
 }
 
-/// Expects the urgent byte to be reported: once or again, depending on the mode, and not after it
-/// was taken.
+/// Expects the urgent byte to be reported until it is taken: in every wait with `Mode::Level`, and
+/// otherwise once.
 fn expect_urgent(fixture: &mut Fixture, far: &TcpStream, mode: Mode) {
     let expected = [(1, Ready::PRIORITY)];
     let first = fixture.wait(Some(DEADLINE));

@@ -1,4 +1,5 @@
-//! Kernels that refuse a call: sandboxes of Linux, by a filter on one thread.
+//! Kernels that refuse a system call, as in a sandbox of Linux. Here a filter on one thread refuses
+//! the call.
 
 #![cfg(any(target_os = "linux", target_os = "android"))]
 

@@ -136,7 +136,8 @@ fn a_wait_returns_on_a_signal_if_asked_to(fixture: &mut Fixture) {
     fixture.events = Events::raw(64);
     let (_near, far) = pair();
     fixture.add(&far, 1, Interest::READ, Mode::Level);
-    // Some backends pass changes to the kernel in the call that waits.
+    // The interest changes before some of the waits, because some backends pass changes to the
+    // kernel in the call that waits.
     for (interest, timeout) in [
         (Interest::READ, None),
         (Interest::NONE, Some(DEADLINE)),

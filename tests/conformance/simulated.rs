@@ -108,7 +108,7 @@ impl Platform for Simulated {
         (Socket::Simulated(near), Socket::Simulated(far))
     }
 
-    /// The two are on different hosts, so that data is in flight for a while.
+    /// The two sockets are on different hosts, so that data is in flight for a while.
     fn late_pair(&self) -> (Socket, Socket) {
         let (near, far) = self.process.tcp_pair();
         (Socket::Simulated(near), Socket::Simulated(far))
@@ -117,7 +117,7 @@ impl Platform for Simulated {
     fn succeed(&self, old: Socket) -> (Socket, Socket) {
         let number = number(&old);
         drop(old);
-        // The lowest number that is free comes first.
+        // The first socket of a pair gets the lowest number that is free.
         let (new, near) = self.pair();
         assert_eq!(self::number(&new), number, "the number comes back");
         (near, new)
@@ -135,7 +135,7 @@ impl Platform for Simulated {
         ManySockets::new(pairs, Vec::new())
     }
 
-    /// The readiness is read by a poller that has never seen the socket.
+    /// Reads the readiness with a poller that has never seen the socket.
     fn truth(&self, socket: &Socket, interest: Interest) -> Ready {
         let backend = self.process.backend_with(Capabilities::default());
         let mut poller = Poller::from(backend);

@@ -86,7 +86,7 @@ impl Write for Socket {
     }
 }
 
-/// Writes until it would block. Returns how many bytes that took.
+/// Writes until the socket is full. Returns the number of bytes.
 pub(crate) fn fill(mut stream: impl Write) -> usize {
     let mut written = 0;
     loop {
@@ -103,11 +103,12 @@ pub(crate) fn fill(mut stream: impl Write) -> usize {
 pub(crate) enum Drained {
     /// The next read would block.
     Empty,
-    /// The next read returns nothing.
+    /// The next read returns 0 bytes, because the stream has ended.
     AtEnd,
 }
 
-/// Reads all that there is. Returns how many bytes that was, and what came after them.
+/// Reads until nothing is left. Returns the number of bytes, and the state of the stream after
+/// them.
 pub(crate) fn drain(mut stream: impl Read) -> (usize, Drained) {
     let (mut bytes, mut count) = ([0; 4096], 0);
     loop {

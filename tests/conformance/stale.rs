@@ -70,7 +70,8 @@ fn removing_the_old_key_leaves_the_new_registration(fixture: &mut Fixture) {
     fixture.expect(&[(2, WRITABLE)]);
 }
 
-/// A readable socket that is registered under key 1, and its duplicate, which is not registered.
+/// A readable socket that is registered under key 1, with its peer and a duplicate that is not
+/// registered.
 fn readable(fixture: &mut Fixture) -> (UnixStream, [UnixStream; 2]) {
     let (mut near, far) = kernel::pair();
     near.write_all(b"a").expect("write");
@@ -127,7 +128,8 @@ fn a_fired_one_shot_is_silent_in_a_rebuilt_set(fixture: &mut Fixture) {
     fixture.expect_nothing();
 }
 
-/// The counter of epoll's eventfd must not make a new set report a wake again.
+/// epoll's waker is an eventfd whose counter stays above zero. A rebuilt epoll set must not report
+/// that as another wake.
 fn a_reported_wake_is_not_repeated_by_a_rebuilt_set(fixture: &mut Fixture) {
     for _ in 0..3 {
         fixture.poller.waker().wake();

@@ -122,7 +122,7 @@ fn exactly_one_buffer_and_then_the_end(fixture: &mut Fixture) {
         drop(near);
         fixture.add(&far, key, Interest::READ, mode);
         fixture.expect(&[(key, READABLE | READ_CLOSED | WRITE_CLOSED)]);
-        // A read that fills the buffer does not show the end, so read again.
+        // A read that fills the buffer does not show the end, so a second read follows.
         let mut buffer = [0; BUFFER];
         assert_eq!(far.read(&mut buffer).expect("the data"), BUFFER);
         assert_eq!(far.read(&mut buffer).expect("the end"), 0);

@@ -191,8 +191,8 @@ fn a_waker_outlives_its_poller(fixture: &mut Fixture) {
     );
 }
 
-/// This holds for a waker of one descriptor. (If it is a pair of sockets, this end is not the
-/// watched one, and can be registered.)
+/// This holds for a waker that is one descriptor, as on Linux. (If a waker is a pair of sockets,
+/// the writing end is not the watched one, and can be registered.)
 fn a_pollers_own_waker_cannot_be_registered(fixture: &mut Fixture) {
     let waker = fixture.poller.waker();
     if cfg!(any(target_os = "linux", target_os = "android")) {

@@ -1,4 +1,4 @@
-//! The page while no server answers, and the times of its requests.
+//! The page while no server answers, and the times at which it sends requests.
 
 use std::{net::TcpListener, process::Command};
 
@@ -81,7 +81,7 @@ fn the_page_asks_once_a_second_and_not_if_paused_or_hidden() {
         let script = format!("return [{requests}, performance.now()]");
         let before = page.browser.run(&script);
         let (count, time) = (&before[0], &before[1]);
-        // Long enough for two requests more.
+        // This is long enough for two more requests.
         page.wait_for("time passes", &format!("performance.now() > {time} + 2500"));
         assert_eq!(&page.browser.run(&format!("return {requests}")), count);
         page.browser.run(&go_on);

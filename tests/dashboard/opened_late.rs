@@ -14,7 +14,7 @@ fn a_page_that_opens_late_shows_what_happened_before() {
         let answer = asker.get("/history.json");
         serde_json::from_slice(&answer.body).expect("an array")
     };
-    // The last element is now, the others are samples.
+    // The last element is the present state, the others are samples.
     eventually("samples", || history().len() > 3);
     let victim = pid_in(&server.connect().get("/worker").body);
     signal_to(victim, Signal::KILL);

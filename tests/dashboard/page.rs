@@ -1,4 +1,4 @@
-//! The page as the tests see it.
+//! The dashboard's page in a browser, with the calls that the tests need.
 
 use evcore_tests::{Browser, Client, Server};
 
@@ -8,7 +8,8 @@ pub(crate) struct Page {
 }
 
 impl Page {
-    /// Opens the page, and waits until it shows the server's numbers. `None` without a browser.
+    /// Opens the page, and waits until it shows the server's numbers. Returns `None` if there is no
+    /// browser.
     pub(crate) fn open(server: &Server) -> Option<Self> {
         let mut browser = Browser::start()?;
         browser.open(&format!("http://{}/dashboard", server.address()));
@@ -23,7 +24,8 @@ impl Page {
         self.browser.wait_for(state, &condition);
     }
 
-    /// Waits until an expression is true, in which `$` finds an element by its selector and `$$` all.
+    /// Waits until a JavaScript expression is true. In it, `$` finds an element by its selector,
+    /// and `$$` finds all such elements.
     pub(crate) fn wait_for(&mut self, what: &str, condition: &str) {
         let condition = format!(
             "(($, $$) => {condition})((it) => document.querySelector(it), \
@@ -32,7 +34,8 @@ impl Page {
         self.browser.wait_for(what, &condition);
     }
 
-    /// Pauses the page or lets it go on, and waits until that has happened.
+    /// Clicks the button that pauses the page or continues it, and waits until that has taken
+    /// effect.
     pub(crate) fn click_pause(&mut self) {
         self.browser.run("document.getElementById('pause').click()");
         self.browser.wait_for(
@@ -63,8 +66,8 @@ impl Page {
     }
 }
 
-/// Connects clients, and disconnects most of those that one worker serves. Returns the others, each
-/// with the process id of its worker.
+/// Connects 40 clients, and disconnects up to six that one worker serves, so that the load is
+/// uneven. Returns the other clients, each with the process id of its worker.
 pub(crate) fn uneven_clients(server: &Server) -> Vec<(Client, u32)> {
     let clients = (0..40).map(|_| {
         let mut client = server.connect();

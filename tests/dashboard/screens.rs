@@ -19,7 +19,8 @@ const DESKTOP: Screen = Screen {
     scale: 1,
 };
 
-/// Elements with text, whose contrast is measured, and with bars.
+/// Selectors of elements whose text must have enough contrast. `SHAPES` has elements whose own
+/// colour must.
 const TEXTS: [&str; 12] = [
     "h1", "h2", "#facts", "#state", "#pause", ".name", ".values", ".key", "thead th", "td",
     "footer", "summary",
@@ -41,7 +42,7 @@ fn both_schemes_fit_a_phone_and_have_contrast() {
             let width = format!("innerWidth === {}", screen.width);
             page.wait_for("the window has its size", &width);
             page.wait_for("no horizontal scroll", fits);
-            // The chart was drawn again for this width.
+            // The charts were drawn again for this width.
             page.wait_for(
                 "the plots fit",
                 "$$('.plot').every((plot) => plot.querySelector('.base')?.getAttribute('x2') == plot.clientWidth)",

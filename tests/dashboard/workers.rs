@@ -26,7 +26,7 @@ fn shows(page: &mut Page, status: &Value) -> bool {
     ]
     .iter()
     .all(|name| sum(page, name) == number(status, name));
-    // The page counts the request that fetched `status`.
+    // `status` counts the request that fetched it, and the page does not.
     let are_requests = sum(page, "requests") + 1 == number(status, "requests");
     let workers = status["workers"].as_array().expect("a list");
     let mut ahead = 0;
@@ -85,8 +85,8 @@ fn a_killed_worker_s_bar_leaves_and_its_replacement_s_grows() {
     page.wait_for("the worker's bar", &stands(killed));
     signal_to(killed, Signal::KILL);
     clients.retain(|(_, worker)| *worker != killed);
-    // The restart is counted before or after the dead worker leaves the list. A page that was
-    // fetched in between does not show which worker restarted.
+    // The restart is counted before or after the dead worker leaves the list. If the page fetches
+    // its numbers in between, it does not show which worker restarted.
     page.wait_for(
         "another bar in its place, and a mark",
         &format!(
@@ -116,7 +116,7 @@ fn a_reload_is_a_mark_and_brings_new_bars() {
     let Some(mut page) = Page::open(&server) else {
         return;
     };
-    // This client keeps its worker until the request is complete.
+    // The old worker drains until the request of this client is complete.
     let mut busy = server.connect();
     let old = busy.worker();
     busy.send("POST /echo HTTP/1.1\r\nHost: test\r\nContent-Length: 1\r\n\r\n");

@@ -21,7 +21,7 @@ const RESPONSE: &[u8] =
 /// Ten requests, in a fifth of a second.
 const TEN: [&str; 4] = ["--rate", "50", "--seconds", "0.2"];
 
-/// The output of the client. It succeeds whatever the server does.
+/// The output of the client, whose exit status is success whatever the server does.
 #[derive(Debug)]
 struct Printed {
     results: String,
@@ -95,7 +95,7 @@ fn receive_request(mut stream: &TcpStream) {
     assert_eq!(request, REQUEST);
 }
 
-/// Responds to each request, until the end.
+/// Responds to each request, until the end of the stream.
 fn respond(mut stream: &TcpStream) {
     let mut request = [0; REQUEST.len()];
     while stream.read_exact(&mut request).is_ok() {
@@ -135,7 +135,8 @@ fn a_stall_of_the_server_delays_all_requests_that_are_due_in_it() {
     let printed = run_with(&options, |listener| {
         let mut stream = accept(&listener);
         receive_request(&stream);
-        // The client sends nothing more on this connection: the read is the stall.
+        // The read lasts for the whole stall, because the client sends nothing more on this
+        // connection.
         stream.set_read_timeout(Some(STALL)).expect("a time");
         let stalled = stream.read(&mut [0]).expect_err("no request");
         assert_eq!(stalled.kind(), ErrorKind::WouldBlock);
@@ -144,7 +145,7 @@ fn a_stall_of_the_server_delays_all_requests_that_are_due_in_it() {
         respond(&stream);
     });
     assert_eq!(printed.requests_and_errors(), (50.0, 0.0), "{printed:?}");
-    // 40 are due in the stall, each 10 ms after the one before it.
+    // 40 of the requests are due in the stall, each 10 ms after the one before it.
     assert!(printed.number("p50") >= 100_000.0, "{printed:?}");
     assert!(printed.number("max") >= 400_000.0, "{printed:?}");
 }
@@ -212,8 +213,8 @@ fn the_client_reconnects_after_the_server_closes_an_idle_one() {
         drop(first);
         respond(&accept(&listener));
     });
-    // The client counts one error: the end of the connection, or the second request if the machine
-    // is slow.
+    // The client counts one error: the end of the idle connection or, on a slow machine, the second
+    // request, which was sent before that end was read.
     let (requests, errors) = printed.requests_and_errors();
     assert!(requests >= 1.0 && errors == 1.0, "{printed:?}");
 }

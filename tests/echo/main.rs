@@ -1,4 +1,5 @@
-//! The README's program as a process: it sends back everything, to clients of every kind.
+//! Tests of the examples, which run as processes. This file tests `echo`, the README's program,
+//! which sends back everything.
 
 mod client;
 #[cfg(target_os = "linux")]
@@ -40,7 +41,7 @@ fn start(idle_seconds: &str) -> Server {
     Server::from_command(command, 1)
 }
 
-/// Bytes in which another order, or a repeated piece, shows.
+/// Bytes whose pattern shows a wrong order or a repeated piece.
 fn bytes(count: usize) -> Vec<u8> {
     (0..=u8::MAX)
         .filter(|byte| *byte != b'\n')
@@ -56,8 +57,8 @@ fn connect(server: SocketAddr) -> TcpStream {
     stream
 }
 
-/// Sends without reading, until everything is sent or the server takes no more. Returns how much
-/// it took.
+/// Sends without reading, until everything is sent or the server takes no more. Returns how many
+/// bytes were sent.
 fn send_without_reading(mut stream: &TcpStream, bytes: &[u8]) -> io::Result<usize> {
     stream.set_write_timeout(Some(STALLED))?;
     let mut sent = 0;
@@ -95,7 +96,8 @@ fn read_back(mut stream: &TcpStream, mut expected: &[u8]) -> io::Result<()> {
     }
 }
 
-/// A client that sends before it reads.
+/// Runs a client that sends without reading until the server takes no more, and then sends the rest
+/// while it reads.
 fn sends_before_it_reads(stream: &TcpStream, bytes: &[u8]) -> io::Result<()> {
     let sent = send_without_reading(stream, bytes)?;
     thread::scope(|scope| {
@@ -157,7 +159,7 @@ fn an_idle_client_is_closed_after_the_timeout_not_before() {
     let began = Instant::now();
     let (idle, mut busy) = (connect(server.address()), connect(server.address()));
     let (mut last, mut pings) = (began, 0);
-    // The idle client is closed. The other one is not, unless this thread was held up.
+    // The idle client is closed. The busy client is not, unless this thread was held up.
     thread::scope(|scope| {
         let closed = scope.spawn(move || (read_back(&idle, &[]), Instant::now()));
         while !closed.is_finished() {

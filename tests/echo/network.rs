@@ -27,7 +27,8 @@ const NO_HOST: &str = "
     echo 20 > /proc/sys/net/ipv4/neigh/near/retrans_time_ms";
 const MISSING_HOST: &str = "10.9.9.2:80";
 
-/// The kernel sends the first segment of a connection twice, for three seconds.
+/// Commands after which the kernel sends the first segment of a connection twice, and gives up
+/// after three seconds.
 const FEW_RETRIES: &str = "
     echo 1 > /proc/sys/net/ipv4/tcp_syn_retries
     [ ! -e /proc/sys/net/ipv4/tcp_syn_linear_timeouts ] ||
@@ -60,7 +61,7 @@ fn without_a_local_port_connecting_fails_until_one_is_free() {
     });
 }
 
-/// A client that has its local port from the range of another address.
+/// Connects a client from another local address, which has a port range of its own.
 fn connect_from(host: u8, server: SocketAddr) -> TcpStream {
     let local = SocketAddr::from((Ipv4Addr::new(127, 0, 0, host), 0));
     let stream = ConnectOptions::new().local_address(local).connect(server);

@@ -23,13 +23,15 @@ fn start(threads: &str, limit: &str) -> Server {
 /// A named pipe. Opening it for reading blocks until it is opened for writing.
 fn fifo(scratch: &Scratch) -> PathBuf {
     let path = scratch.file("fifo");
-    // The command makes it, because rustix has no `mkfifo`, and `mknodat` only on some systems.
+    // The command makes the pipe, because rustix has no `mkfifo`, and `mknodat` only on some
+    // systems.
     let made = std::process::Command::new("mkfifo").arg(&path).status();
     assert!(made.expect("mkfifo").success());
     path
 }
 
-/// Sends a line that makes a thread wait for the pipe. Returns when the thread has opened it.
+/// Sends a line that makes a thread wait for the pipe. When the thread has opened the pipe, returns
+/// the writing end.
 fn block_a_thread(client: &mut TcpStream, fifo: &Path) -> File {
     writeln!(client, "{}", fifo.display()).expect("it reads");
     let mut pipe = None;
@@ -102,7 +104,7 @@ fn a_name_is_resolved_and_a_missing_file_is_reported() {
 fn a_name_that_does_not_resolve_is_reported() {
     let server = start("1", "1");
     let mut client = connect(server.address());
-    // A label of a name has at most 63 bytes, so no server is asked.
+    // A label of a name has at most 63 bytes, so no name server is asked.
     writeln!(client, "{}", "x".repeat(64)).expect("it reads");
     assert!(answer(&client).starts_with("failed: "));
     writeln!(client, "127.0.0.1").expect("it reads");

@@ -89,7 +89,7 @@ fn prefork_echo_gives_its_clients_to_the_new_workers() {
     eventually("the new workers serve", || {
         count(&server, " serves") == 2 * WORKERS
     });
-    // This includes the worker with a client that has not read yet.
+    // These include the worker with a client that has not read yet.
     eventually("the old workers have ended", || {
         count(&server, " ended: exit status: 0") == WORKERS
     });

@@ -118,7 +118,7 @@ fn a_child_that_ignores_term_is_killed_after_the_timeout() {
         let command = "trap '' TERM; echo ready; exec sleep 60";
         let runner = Runner::start(way, "0.2", &[command]);
         let (line, other) = (runner.line(), runner.line());
-        // Two processes print these lines.
+        // Two processes print these lines, so they come in any order.
         let pid = pid_of(if line == "ready" { &other } else { &line });
         runner.signal(Signal::TERM);
         let ended = format!("{pid} ended, signal: 9 (SIGKILL): {command}");

@@ -109,7 +109,8 @@ fn more_sessions_are_served_than_the_default_of_a_loop() {
     }
 }
 
-/// Sends the number of each session from one side, calls `act`, and reads the numbers at the other side.
+/// Sends the number of each session from one side, calls `act`, and reads the numbers at the other
+/// side.
 fn through(sessions: &[[TcpStream; 2]], from: usize, act: impl FnOnce()) {
     for (number, session) in (0_u32..).zip(sessions) {
         let sent = (&session[from]).write_all(&number.to_le_bytes());
@@ -124,7 +125,7 @@ fn through(sessions: &[[TcpStream; 2]], from: usize, act: impl FnOnce()) {
     }
 }
 
-/// More sessions than a batch has, some of which have half ended.
+/// There are more sessions than a batch holds, and in some of them the client has ended its side.
 #[test]
 fn both_ends_of_a_session_move_at_reloads_and_an_upgrade() {
     let (upstream, mut proxy) = with_upstream(&[]);
@@ -217,7 +218,8 @@ fn a_client_that_does_not_read_stops_the_server_from_sending() {
 
 #[test]
 fn a_refused_upstream_closes_the_client() {
-    // The port is free again, and no other socket of the test can get it.
+    // The listener keeps its port until the proxy has another one. After that, connections to the
+    // port are refused.
     let closed = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = closed.local_addr().expect("an address");
     let proxy = proxy(address, &[]);
@@ -239,8 +241,8 @@ fn an_unreachable_upstream_closes_the_client() {
     });
 }
 
-/// Returns whether the server behind the proxy returns a message: false if the proxy has closed the
-/// client, and `None` if neither has happened yet.
+/// Returns true if the server behind the proxy returns a message, false if the proxy has closed the
+/// client, and `None` if neither happens in time.
 fn is_answered(mut client: &TcpStream) -> Option<bool> {
     let mut received = [0; 4];
     let answered = client
@@ -253,8 +255,8 @@ fn is_answered(mut client: &TcpStream) -> Option<bool> {
     }
 }
 
-/// Without a descriptor for the upstream, a client is accepted and closed. Without one for the
-/// client itself, it waits in the backlog.
+/// If no descriptor is left for the connection to the upstream, the client is accepted and closed.
+/// If none is left for the client itself, it waits in the backlog.
 #[test]
 fn without_a_descriptor_a_client_waits_or_is_closed() {
     let server = start("60");
@@ -422,7 +424,7 @@ fn quit_ends_the_proxy_when_its_sessions_have_ended() {
     eventually("it listens no more", || {
         TcpStream::connect(proxy.address()).is_err()
     });
-    drop(upstream); // which resets the sessions of earlier clients
+    drop(upstream); // resets the sessions that the attempts above have opened
     pass(&server, &client);
     drop(client);
     read_end(&server);

@@ -42,7 +42,8 @@ fn expect_clients_reported(receiver: SocketAddr) {
             assert_eq!(client.get("/").text(), expected);
         }
     }
-    // Without the header, the receiver refuses the request. So it is the header that it reports.
+    // Without the header, the receiver refuses the request, so the reported address is that of the
+    // header.
     let mut client = Client::connect(receiver);
     client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
     match client.read_to_end() {
@@ -87,7 +88,8 @@ fn nginx_configuration(address: SocketAddr) -> String {
 
 fn nginx(directory: &Path) -> Command {
     let mut command = Command::new("nginx");
-    // A new binary of nginx gets the listeners of the old one in this way.
+    // nginx takes the listener over as descriptor 0, as a new binary takes over the listeners of
+    // the old one.
     command.env("NGINX", "0;").arg("-p").arg(directory);
     command
 }

@@ -90,8 +90,9 @@ fn frame_in_two(text: &str) -> [Vec<u8>; 2] {
     [first, rest]
 }
 
-/// Client 0 has sent one text, and client 1 the other. The texts come in any order, because a
-/// client may have moved before the old worker has read its text.
+/// Expects that each client of the room gets the texts of the others: one from client 0, and one
+/// from client 1. The texts come in any order, because a client may have moved before the old
+/// worker has read its text.
 fn expect_both(room: &mut [Socket]) {
     for (at, socket) in room.iter_mut().enumerate() {
         let texts = [(0, "in two parts"), (1, "early")].into_iter();
@@ -148,7 +149,7 @@ fn rooms_passes_on_the_last_text_of_a_client_that_goes_at_once() {
         speaker
             .write(Message::text(text.clone()))
             .expect("a buffer takes it");
-        // The text and the close frame in one segment.
+        // This sends the text and the close frame in one segment.
         speaker.close(None).expect("it is open");
         assert_eq!(read(&mut listener), text);
     }
@@ -159,7 +160,7 @@ fn rooms_closes_a_client_that_does_not_read_and_no_other() {
     let server = start();
     let mut deaf = enter(&server, 0);
     let [mut speaker, mut listener] = [(); 2].map(|()| enter(&server, 0));
-    // More bytes than the kernel keeps for a client that does not read.
+    // These are more bytes than the kernel keeps for a client that does not read.
     let (text, times) = ("x".repeat(7000), LENGTH / 7000 + 1000);
     for _ in 0..times {
         speaker

@@ -43,7 +43,7 @@ fn a_request_in_small_pieces_does_not_last_longer() {
     const REQUEST: Duration = Duration::from_millis(300);
     let server = start("0.3", "60");
     let mut stream = connect(server.address());
-    // A read that waits this long for the end is the pause between two pieces.
+    // Each read waits this long for the end, which makes the pause between two pieces.
     let pause = Some(Duration::from_millis(10));
     stream.set_read_timeout(pause).expect("a time");
     let began = Instant::now();
@@ -71,7 +71,7 @@ fn a_busy_client_outlives_the_timeout_of_one_request() {
         let sent = stream.write_all(b"a\nb");
         let mut back = [0; 2];
         let answered = sent.and_then(|()| stream.read_exact(&mut back));
-        // The time does not count if this thread was held up.
+        // A failure does not count if this thread was held up.
         assert!(
             answered.is_ok() || last.elapsed() >= REQUEST,
             "{answered:?}"

@@ -62,12 +62,12 @@ fn ping(client: &mut Client) {
     assert_eq!(&back, b"ping");
 }
 
-/// The end of a session by a `close_notify`. Any other end is an error in rustls.
+/// Reads the end of a session, which must be a `close_notify`. Any other end is an error in rustls.
 fn read_end(client: &mut Client) {
     assert_eq!(client.read(&mut [0; 16]).expect("a close_notify"), 0);
 }
 
-/// The bytes until the end, or until the reset that a close with unread bytes causes.
+/// Reads the bytes until the end, or until the reset that a close with unread bytes causes.
 fn read_bytes(mut stream: &TcpStream) -> Vec<u8> {
     let mut received = Vec::new();
     match stream.read_to_end(&mut received) {
@@ -78,7 +78,8 @@ fn read_bytes(mut stream: &TcpStream) -> Vec<u8> {
     received
 }
 
-/// Sends without reading until the server takes no more. Returns how much of the bytes rustls took.
+/// Sends without reading until the server takes no more. Returns the number of bytes that rustls
+/// took.
 fn fill(client: &mut Client, bytes: &[u8]) -> io::Result<usize> {
     client.sock.set_write_timeout(Some(STALLED))?;
     let mut taken = 0;
@@ -177,11 +178,11 @@ fn an_idle_tls_client_gets_a_close_notify() {
 fn a_handshake_in_small_pieces_does_not_last_longer() {
     let server = start(IDLE_SECONDS);
     let mut stream = connect(server.address());
-    // A read that waits this long for the end is the pause between two pieces.
+    // Each read waits this long for the end, which makes the pause between two pieces.
     let pause = Some(Duration::from_millis(10));
     stream.set_read_timeout(pause).expect("a time");
     let began = Instant::now();
-    // The head of a record of 16 KiB, and then its body, a byte at a time.
+    // These are the head of a record of 16 KiB, and then its body, a byte at a time.
     for byte in [0x16, 3, 1, 0x40, 0].iter().chain([1].iter().cycle()) {
         assert!(began.elapsed() < PATIENCE, "it is never closed");
         let sent = stream.write_all(&[*byte]);
@@ -199,7 +200,7 @@ fn a_client_that_never_reads_is_closed_after_the_timeout() {
     let began = Instant::now();
     let mut client = client(&server);
     ping(&mut client);
-    // An error means that it is closed already.
+    // An error means that the connection is closed already.
     if fill(&mut client, &bytes(LENGTH)).is_ok() {
         eventually("it is closed", || {
             send_without_reading(&client.sock, &[0]).is_err()
@@ -293,7 +294,7 @@ fn quit_lets_a_client_that_is_not_quiet_finish() {
     const QUIET: Duration = Duration::from_secs(1);
     let mut server = start("60");
     let mut client = client(&server);
-    // With small buffers, the server is blocked when the client has sent a part.
+    // With small buffers, the server blocks before the client has sent everything.
     sockopt::set_socket_recv_buffer_size(&client.sock, 32 * 1024).expect("a size");
     sockopt::set_socket_send_buffer_size(&client.sock, 32 * 1024).expect("a size");
     ping(&mut client);
@@ -305,7 +306,7 @@ fn quit_lets_a_client_that_is_not_quiet_finish() {
         TcpStream::connect(server.address()).is_err()
     });
     let (received, longest_pause) = exchange(&mut client, &bytes[taken..], bytes.len());
-    // The pause may be longer if this thread was held up; then the result does not count.
+    // If this thread was held up, the pause may be longer, and the result does not count.
     if longest_pause < QUIET {
         assert!(received == bytes, "{} bytes", received.len());
         read_end(&mut client);

@@ -73,8 +73,8 @@ fn a_question_for_an_address_is_answered_with_a_record() {
     let server = start("127.0.0.1:0");
     let client = connect(server.address());
     assert_answered(&client);
-    // The questions have any type and any class, the root's name, a name of 255 bytes, and upper
-    // case, which is kept.
+    // The questions have the type ANY, the class ANY, the root's name, a name of 255 bytes, and
+    // upper case, which is kept.
     for kind in [[0, 255, 0, 1], [0, 1, 0, 255]] {
         let answered = ask(&client, &question(NAME, kind));
         let header = &answer([0x12, 0x34], NAME)[..12];
@@ -127,12 +127,12 @@ fn a_malformed_question_gets_formerr() {
         good[..20].to_vec(),                                // an end in a label
         good[..good.len() - 5].to_vec(),                    // a name without an end
         good[..good.len() - 1].to_vec(),                    // half a class
-        with(5, 0),                                         // questions: none
-        with(5, 2),                                         // two
-        with(4, 1),                                         // 257
+        with(5, 0),                                         // a count of 0 questions
+        with(5, 2),                                         // a count of 2
+        with(4, 1),                                         // a count of 257
         with(12, 64),                                       // a label of 64 bytes
         with(12, 0xc0),                                     // a pointer
-        question(&[&too_long_name[..], b"\0"].concat(), A), // 257 bytes
+        question(&[&too_long_name[..], b"\0"].concat(), A), // a name of 257 bytes
         [&good[..], &[0; 513]].concat(),                    // a datagram of more than 512 bytes
         [&good[..], &[0; 9000]].concat(),
     ];
@@ -207,7 +207,8 @@ fn a_client_of_ipv6_is_answered() {
     assert_answered(&connect(server.address()));
 }
 
-/// The server's first send finds no room, and the second fails for its client alone.
+/// Two sends of the server fail. The first finds no room, and its answer is sent later. The second
+/// fails only for its client, whose answer is lost.
 #[test]
 fn an_answer_without_room_is_sent_later() {
     if !strace_works() {

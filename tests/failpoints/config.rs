@@ -26,8 +26,8 @@ pub(crate) enum Config {
     /// Each worker has a listener of its own, and the kernel spreads the clients over them.
     ReusePort,
     LeastLoaded,
-    /// The delay is so long that no worker probes. After a death, only the notification of the parent
-    /// makes another worker listen.
+    /// The delay is so long that no worker probes. After a death, another worker listens only
+    /// because the parent notifies it.
     LeastLoadedNoProbe,
     /// A poller without exclusive wake-ups, so that workers near the least load share the lock.
     LeastLoadedLock,
@@ -87,7 +87,7 @@ impl Config {
             Self::Mutex | Self::MutexHandoff => Policy::mutex(),
             Self::Exclusive => Policy::exclusive(),
             _ => Policy::LeastLoaded {
-                // The smallest slack, so that few clients make a worker stop.
+                // With the smallest slack, few clients make a worker stop listening.
                 slack: 1,
                 delay: DELAY,
             },
@@ -95,8 +95,9 @@ impl Config {
         policy.with_delay(self.delay())
     }
 
-    /// The capacity of each worker. One of them is full if it has all clients. For `MutexHandoff` both
-    /// are small, because with so few clients only a full worker hands the lock over.
+    /// The capacity of each worker. The first worker is full if it has all clients. For
+    /// `MutexHandoff` both are small, because with so few clients only a full worker hands the lock
+    /// over.
     pub(crate) fn capacities(self) -> [u32; 2] {
         match self {
             Self::MutexHandoff => [2, 2],

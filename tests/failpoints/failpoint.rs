@@ -2,7 +2,7 @@
 //!
 //! There is a failpoint before and after each call by which a worker affects the others. Failpoints
 //! inside these calls, before each operation on a shared word and each call of a notifier, need a
-//! hook in the balancer. `tests/mutants/fail_points.mutant` adds it to a copy of the tree.
+//! hook in the balancer. `tests/mutants/fail_points.patch` adds the hook to a copy of the tree.
 
 use std::{
     mem,
@@ -101,7 +101,8 @@ impl Failpoints {
     }
 }
 
-/// An id that a replacement does not share with the worker that died, because it must not die too.
+/// Returns an id of this process only. A replacement has another id than the dead worker, so that
+/// it does not die too.
 pub(crate) fn this_process() -> WorkerId {
     WorkerId::from_slot(std::process::id() as usize)
 }

@@ -1,8 +1,9 @@
-//! The kinds of failpoints. A worker dies at one of each kind.
+//! The kinds of failpoints. For each kind there is a run in which a worker dies at such a
+//! failpoint.
 
 use crate::config::Phase;
 
-/// The means by which a worker hits a kind of failpoint.
+/// A part of a worker without which it does not hit a kind of failpoint.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Needs {
     /// A listener, which every worker has.

@@ -2,8 +2,8 @@
 //! clients.
 //!
 //! There is a failpoint before and after each call to the lock, to the group or to the listener,
-//! and between the phases of a turn. `tests/mutants/fail_points.mutant` adds failpoints inside
-//! these calls, before each operation on what the workers share (see [`failpoint`]).
+//! and between the phases of a turn. `tests/mutants/fail_points.patch` adds failpoints inside these
+//! calls, before each operation on a word that the workers share (see [`failpoint`]).
 //!
 //! In run `k`, the first worker that hits its `k`-th failpoint dies there, by SIGKILL, and is not
 //! replaced. The runs go on with `k` = 0, 1, 2 and so on. Further runs cover each kind of
@@ -33,8 +33,8 @@ use config::{Config, Phase};
 use failpoint::Fatal;
 use run::Run;
 
-/// The number of failpoints at which a serving worker dies. It would hit them without end. It
-/// covers the start of a worker, its first clients, and its turns when it is full.
+/// Number of failpoints at which a serving worker dies, because it would hit further ones without
+/// end. They cover the start of a worker, its first clients, and its turns when it is full.
 const SERVING_MAX: u32 = if failpoint::INSIDE { 240 } else { 120 };
 
 /// The number of concurrent runs. A run mostly waits.
@@ -85,7 +85,7 @@ fn tests() -> impl Iterator<Item = (Config, Phase)> {
     Config::ALL.into_iter().flat_map(all)
 }
 
-/// Runs with one death at each failpoint, in the order of the failpoints. Returns their number.
+/// Makes a run for each failpoint, in which a worker dies there. Returns the number of these runs.
 fn die_at_each(config: Config, phase: Phase) -> usize {
     let failed = AtomicBool::new(false);
     let deaths_from = |first: u32| {
@@ -117,10 +117,10 @@ impl Drop for FailedIfPanicking<'_> {
     }
 }
 
-/// Runs with one death at a failpoint of each kind. Returns their number.
+/// Makes runs until a worker has died at a failpoint of each kind. Returns the number of kinds.
 ///
-/// A worker that stops may not be the leader, and so may not hit a failpoint of every kind. Then
-/// the run is repeated until one does.
+/// Some kinds are hit only by a worker that leads when it stops. So a run is repeated until a
+/// worker has died.
 fn die_at_each_kind(config: Config, phase: Phase) -> usize {
     let kinds = config.kinds(phase);
     for kind in &kinds {

@@ -26,8 +26,7 @@ const PATIENCE_OF_CLIENTS: Duration = DELAY.saturating_add(SLICES_MAX);
 /// The most clients that connect until a worker has died or left.
 const CLIENTS_MAX: usize = 1000;
 
-/// Number of clients that connect after that, one after the other: more than the smaller worker has room
-/// for.
+/// Number of clients that connect after that, one after the other.
 const CLIENTS_AFTER: usize = 4;
 
 /// The parameters of a run. The first worker that hits the failpoint `fatal` in this phase dies.
@@ -121,7 +120,7 @@ fn echo(address: SocketAddr, deadline: Instant) -> io::Result<TcpStream> {
 struct Server {
     child: Child,
     address: SocketAddr,
-    /// The lines that it prints.
+    /// The lines that the server prints.
     lines: Receiver<String>,
 }
 

@@ -21,8 +21,8 @@ pub(crate) const FLAG: &str = "--serve";
 /// The line that a worker prints after it has ended regularly, not at a failpoint.
 pub(crate) const LEFT: &str = "left";
 
-/// The timeout of a graceful shutdown. If each worker has a listener of its own, clients wait this
-/// long.
+/// The timeout of a graceful shutdown. If each worker has a listener of its own, clients of the
+/// leaving worker wait this long.
 const SHUTDOWN: Duration = Duration::from_millis(100);
 
 /// The values that the workers share.

@@ -9,8 +9,8 @@ const WAITS: [(&str, &str, &str); 2] = [
     ("poll", "poll,ppoll", "poll"),
 ];
 
-/// Ends a wait that began before it could fail, by connecting. If no wait was left, the server has
-/// ended, and refuses the client.
+/// Connects, so that a wait ends that began before the injection. If there was no such wait, the
+/// server has ended already, and refuses the client.
 fn wake(server: &Server) {
     let _ = Client::try_connect(server.address());
 }

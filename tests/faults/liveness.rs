@@ -1,7 +1,7 @@
-//! Kills and stops of the worker that would accept next. Clients are still served.
+//! The worker that would accept next is killed, or suspended by SIGSTOP. Clients are still served.
 //!
 //! The balancer guarantees that another worker accepts within the delay and one turn. The test
-//! fails if a client is not served by then. It does not try again.
+//! fails if a client is not served by then. The test does not try again.
 
 use std::time::{Duration, Instant};
 
@@ -17,7 +17,8 @@ const DELAY: Duration = Duration::from_millis(50);
 const KILLS: usize = 20;
 const STOPS: usize = 5;
 
-/// Starts eight workers. Each is killed two or three times, so its replacement starts soon.
+/// Starts eight workers, so that each is killed only two or three times, and its replacement starts
+/// soon.
 fn start(policy: &str) -> Server {
     let workers = ["--workers", "8"];
     let delay = DELAY.as_millis().to_string();
@@ -25,8 +26,8 @@ fn start(policy: &str) -> Server {
     Server::start(&[workers.as_slice(), accept.as_slice()].concat())
 }
 
-/// A stopped worker. It continues when this value is dropped, so a failing test does not leave it
-/// stopped.
+/// A worker that is suspended by SIGSTOP. It continues when this value is dropped, so a failing
+/// test does not leave it stopped.
 pub(super) struct Stopped(u32);
 
 impl Stopped {
@@ -68,7 +69,7 @@ fn when_the_accepting_worker_is_killed_another_accepts() {
 fn when_the_accepting_worker_is_stopped_another_accepts() {
     for policy in POLICIES {
         let server = start(policy);
-        // No other worker can accept from a listener that the stopped worker has alone.
+        // No other worker can accept from the suspended worker's own listener.
         let has_own_listener = policy == "reuseport";
         for _ in 0..STOPS {
             let stopped = Stopped::stop(server.connect().worker());

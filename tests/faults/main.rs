@@ -1,4 +1,5 @@
-//! httpd under faults: workers that die or stop, exhaustion, system calls that fail, slow clients.
+//! httpd under faults: workers that die or are suspended, exhaustion, system calls that fail, slow
+//! clients.
 
 mod exhaustion;
 mod failed_waits;

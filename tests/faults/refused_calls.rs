@@ -28,7 +28,7 @@ fn a_refused_listener_ends_no_worker_and_no_connection() {
     }
     for policy in POLICIES {
         for error in ERRORS {
-            // The refused call belongs to epoll.
+            // The call that fails, `epoll_ctl`, belongs to epoll.
             let options = ["--workers", "2", "--poller", "epoll", "--accept", policy];
             let server = Server::start(&options);
             let mut clients: Vec<_> = (0..CLIENTS).map(|_| server.connect()).collect();
@@ -82,8 +82,8 @@ fn a_forbidden_client_does_not_suspend_the_listener() {
     }
 }
 
-/// The kernel has no memory for a request at the moment, or requires that completions are taken
-/// first.
+/// With `EAGAIN`, the kernel has no memory for a request at the moment. With `EBUSY`, it requires
+/// that completions are taken first.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_ring_that_is_busy_for_now_ends_no_worker_and_no_connection() {
@@ -109,8 +109,9 @@ fn a_ring_that_is_busy_for_now_ends_no_worker_and_no_connection() {
             assert_served(&mut server.connect());
         }
         assert_eq!(server.worker_pids(), workers, "{error}");
-        // A tracer that ends within a call that it makes fail leaves ENOSYS as the result, and one that
-        // ends when it has just seen a signal takes this signal along.
+        // The server ends before the tracer. A tracer that ends within an injected call leaves
+        // ENOSYS as its result, and a tracer that ends when it has just seen a signal loses this
+        // signal.
         drop(server);
         // An ended process has no command line, even before its new parent has waited for it.
         let line = |pid: &u32| fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();

@@ -1,5 +1,5 @@
-//! A group of workers without clients does not wake up, and accepts the next client at once, even if
-//! all workers but one are stopped or killed.
+//! A group of workers without clients does not wake up. It accepts the next client at once, even if
+//! all workers except one are suspended or killed.
 
 use std::{
     fs, thread,
@@ -14,11 +14,12 @@ use super::liveness::Stopped;
 const DELAY: Duration = Duration::from_millis(20);
 const WORKERS: usize = 4;
 
-/// Time without a wake-up after which workers count as at rest. Until then each wakes once in a delay.
+/// Time without a wake-up after which workers count as at rest. A worker that is not at rest wakes
+/// once in a delay.
 const OBSERVED: Duration = Duration::from_millis(20 * 20);
 
-/// On other pollers no wake-up is exclusive, so `least-loaded` uses the lock, and a worker looks for it
-/// once in a delay.
+/// Starts workers on epoll. On other pollers no wake-up is exclusive, so under `least-loaded` a
+/// worker tries to get the lock once in a delay.
 fn start(policy: &str) -> Server {
     let delay = DELAY.as_millis().to_string();
     let server = Server::start(&[
@@ -56,7 +57,7 @@ fn observe() {
     thread::sleep(OBSERVED);
 }
 
-/// The workers, once none of them has woken up for a while.
+/// Waits until no worker has woken up for a while, and returns the workers.
 fn workers_at_rest(server: &Server, ended: &[u32]) -> Vec<u32> {
     let workers = server.wait_for_workers(WORKERS, ended);
     eventually("no worker wakes up", || {
@@ -72,7 +73,7 @@ fn an_idle_group_does_not_wake_up() {
     for policy in ["least-loaded", "exclusive", "off", "reuseport"] {
         let server = start(policy);
         workers_at_rest(&server, &[]);
-        // Also after clients, and with some that stay.
+        // The same holds while clients stay, and after they have left.
         let clients: Vec<_> = (0..7).map(|_| server.connect()).collect();
         workers_at_rest(&server, &[]);
         drop(clients);
@@ -80,7 +81,7 @@ fn an_idle_group_does_not_wake_up() {
     }
 }
 
-/// As nginx: each worker that waits for the lock wakes up once in a delay.
+/// As in nginx, each worker that waits for the lock wakes up once in a delay.
 #[test]
 fn under_mutex_only_the_others_wake_once_in_a_delay() {
     let server = start("mutex");

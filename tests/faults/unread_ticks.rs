@@ -1,4 +1,5 @@
-//! A ticker of a timer resolution that cannot be read (Linux). The wait fails, and loses no event.
+//! On Linux, a timer resolution has a ticker. If the ticker cannot be read, the wait fails and
+//! loses no event.
 
 use std::{io::Write, os::unix::net::UnixStream, time::Duration};
 

@@ -13,7 +13,7 @@ use evcore_tests::{PATIENCE, Server, eventually, example};
 #[cfg(target_os = "linux")]
 use rustix::process::{Pid, Signal, kill_process_group};
 
-/// The package and the name of each echo server. The balancer's runs on epoll.
+/// The package and the name of each echo server. The balancer's example uses epoll.
 const EXAMPLES: &[(&str, &str)] = &[
     ("evcore-net", "with_mio"),
     #[cfg(target_os = "linux")]
@@ -131,7 +131,7 @@ fn a_server_of_mio_moves_its_clients_to_a_new_process_twice() {
     let mut first = command
         .arg("127.0.0.1:0")
         .stdout(Stdio::piped())
-        // In a group of its own, all processes can be killed whatever fails.
+        // In a process group of their own, all processes can be killed even if the test fails.
         .process_group(0)
         .spawn()
         .unwrap();

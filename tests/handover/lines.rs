@@ -1,7 +1,7 @@
 //! The server under test: it answers each line with the process id of its worker and the line.
 //!
-//! The bytes of an unfinished line are the state of a connection. A line that begins with `stay` makes
-//! its connection stay in its worker, until one begins with `go`.
+//! The bytes of an unfinished line are the state of a connection. A line that begins with `stay`
+//! makes its connection stay in its worker, until a line begins with `go`.
 
 use std::{env, io, io::ErrorKind};
 
@@ -12,8 +12,9 @@ use evcore_serve::{Server, Worker};
 /// The first argument of the server's process.
 pub(super) const FLAG: &str = "--serve-lines";
 
-/// The arguments after the flag: an address, the number of workers, the limit of connections of each, a
-/// poller, and the version of the state, first of the first binary and then of later ones.
+/// Serves with the arguments that follow the flag: an address, the number of workers, each worker's
+/// limit of connections, a poller, and two versions of the state, for the first binary and for
+/// later ones.
 pub(super) fn serve(arguments: &[String]) -> io::Result<()> {
     let [address, workers, connections, poller, versions @ ..] = arguments else {
         panic!("{arguments:?}");

@@ -42,7 +42,7 @@ struct Settings<'a> {
     workers: usize,
     connections: usize,
     poller: BackendKind,
-    /// The versions of the first binary, and of later ones.
+    /// The state versions of the first binary, and of later ones.
     versions: [u32; 2],
 }
 
@@ -87,8 +87,8 @@ fn wait_for_ends(server: &Server, workers: &[u32]) {
     });
 }
 
-/// The process id of the master of a new binary, which is not a child of the test. Dropping this value
-/// ends the master.
+/// The process id of the master of a new binary, which is not a child of the test. Dropping this
+/// value ends the master.
 struct NewBinary(u32);
 
 impl Drop for NewBinary {
@@ -133,7 +133,7 @@ impl<S: Read + Write> Client<S> {
         self.end()
     }
 
-    /// Makes its connection stay in its worker, or leave. Returns that worker.
+    /// Sends the command `stay` or `go`. Returns the process id of the worker that answers.
     fn command(&mut self, word: &str) -> u32 {
         self.stream
             .write_all(format!("{word}\n").as_bytes())
@@ -172,13 +172,13 @@ fn connect(server: &Server, count: usize) -> Vec<Client<TcpStream>> {
     clients
 }
 
-/// The workers that serve these clients.
+/// Asks all clients, and returns the workers that serve them.
 fn ask_all<S: Read + Write>(clients: &mut [Client<S>]) -> BTreeSet<u32> {
     clients.iter_mut().map(Client::ask).collect()
 }
 
-/// Every second client is in the middle of a line when `act` is called. Returns the workers that
-/// serve afterwards.
+/// Calls `act` while every second client is in the middle of a line. Returns the workers that serve
+/// the clients afterwards.
 fn in_the_middle<S: Read + Write>(clients: &mut [Client<S>], act: impl FnOnce()) -> BTreeSet<u32> {
     clients.iter_mut().step_by(2).for_each(Client::begin);
     act();
@@ -269,7 +269,7 @@ fn an_upgrade_and_the_way_back_keep_all_clients() {
             .all(|worker| server.worker_pids().contains(&worker))
     );
 
-    // Once more, and now the old one ends.
+    // There is one more upgrade, and now the old binary ends.
     let mut server = server;
     let new = upgrade(&server, 2);
     in_the_middle(&mut clients, || {
@@ -282,7 +282,7 @@ fn an_upgrade_and_the_way_back_keep_all_clients() {
     assert_eq!(count(&server, "do not move"), 0, "{}", server.log());
 }
 
-/// The generation in between ends while the oldest one still has clients.
+/// The second generation ends while the first one still has clients.
 fn clients_of_an_old_generation_follow_a_new_binary() {
     let mut server = Settings::default().start();
     let mut clients = connect(&server, CLIENTS);
@@ -353,7 +353,7 @@ fn a_reload_while_two_binaries_serve_moves_no_client_to_the_other() {
     assert_eq!(count(&server, "do not move"), 0, "{}", server.log());
 }
 
-/// The old worker is stopped while the new one gets clients of its own.
+/// The old worker is suspended by SIGSTOP while the new one gets clients of its own.
 fn a_successor_without_room_refuses_and_the_clients_come_back() {
     let settings = Settings {
         connections: 60,
@@ -379,7 +379,8 @@ fn a_successor_without_room_refuses_and_the_clients_come_back() {
     wait_for(&server, "0 handed over, 0 arrived, 40 taken back", 1);
 }
 
-/// The old worker gets its stop only when the new one is stopped.
+/// Reloads, and suspends the successor by SIGSTOP before the old worker receives its stop. Returns
+/// the process ids of the old worker and of the successor.
 fn with_a_stopped_successor(server: &Server) -> (u32, u32) {
     let old = server.worker_pids()[0];
     signal_to(old, Signal::STOP);
@@ -396,7 +397,7 @@ fn a_successor_that_does_not_answer_gets_no_client() {
     let server = Settings::default().start();
     let mut clients = connect(&server, CLIENTS);
     let (old, new) = with_a_stopped_successor(&server);
-    // Before it has given up, and afterwards.
+    // The old worker serves its clients before it gives the successor up, and afterwards.
     assert_eq!(ask_all(&mut clients), BTreeSet::from([old]));
     let now = in_the_middle(&mut clients, || wait_for(&server, "does not answer", 1));
     assert_eq!(now, BTreeSet::from([old]));
@@ -417,8 +418,8 @@ fn the_replacement_of_a_killed_successor_takes_the_clients() {
     assert!(now.into_iter().eq(server.worker_pids()));
 }
 
-/// A client whose connection lies in the channel to a successor that is stopped, in the middle of a
-/// line; the old worker and the successor.
+/// Moves a client, in the middle of a line, into the channel to a successor that is suspended by
+/// SIGSTOP. Returns the client, the old worker and the successor.
 fn on_its_way_to_a_stopped_successor(server: &Server) -> (Client<TcpStream>, u32, u32) {
     let mut clients = connect(server, 2);
     let old = clients[0].command("stay");
@@ -445,7 +446,7 @@ fn a_client_on_its_way_to_a_hung_successor_comes_back() {
     let server = Settings::default().start();
     let (mut client, old, new) = on_its_way_to_a_stopped_successor(&server);
     assert_eq!(client.end(), old);
-    // A thread of this test reads the log.
+    // A thread of this test reads the log, so the line may come later.
     wait_for(&server, "does not answer", 1);
     signal_to(new, Signal::CONT);
     assert_eq!(connect(&server, 1)[0].ask(), new);

@@ -2,8 +2,8 @@
 
 use evcore_tests::{Client, Server};
 
-/// The beginnings of exchanges. The first ones need more from the client. The last one is a
-/// response that waits for its timer.
+/// Beginnings of exchanges. The first [`INCOMPLETE`] ones are incomplete requests. The last one is
+/// a complete request, whose response waits for a timer.
 const MIDDLES: [&str; 6] = [
     "GET / HT",
     "GET / HTTP/1.1\r\nHost: t\r\nX: ",
@@ -19,8 +19,8 @@ const INCOMPLETE: usize = 4;
 /// Number of clients that stop at the same point.
 const EACH: usize = 4;
 
-/// Number of the largest bodies that the server has memory for: the bodies of [`MIDDLES`], and one
-/// more.
+/// Number of bodies of the maximum size for which the server has memory: one for each client that
+/// sends such a `Content-Length` in [`MIDDLES`], and one more.
 const BODIES: usize = EACH + 1;
 
 const MIB: usize = 1024 * 1024;
@@ -30,7 +30,8 @@ fn server(poller: &str) -> Server {
     Server::start(&["--workers", "1", "--poller", poller, "--bodies", &bodies])
 }
 
-/// Clients that have stopped at each of these points. The server has read what they sent.
+/// Connects clients that stop at each of these points, and waits until the server has read what
+/// they sent.
 fn in_the_middle(server: &Server, middles: &[&str]) -> Vec<Client> {
     let stop_at = |start: &str| {
         let mut client = server.connect();
@@ -45,7 +46,7 @@ fn in_the_middle(server: &Server, middles: &[&str]) -> Vec<Client> {
     clients
 }
 
-/// Checks that no connection of the clients is left, and no memory of their bodies.
+/// Checks that no connection of the clients is left, and that the memory of their bodies is free.
 fn assert_nothing_is_left(server: &Server) {
     server.wait_for_status("their connections are closed", |status| status.active == 1);
     let mut clients: Vec<_> = (0..BODIES).map(|_| server.connect()).collect();
@@ -64,7 +65,7 @@ fn assert_nothing_is_left(server: &Server) {
 fn a_reset_in_the_middle_leaves_nothing_behind() {
     for poller in ["epoll", "poll", "select"] {
         let server = server(poller);
-        // select reports no reset of a connection that waits for a timer alone.
+        // select reports no reset of a connection that waits only for a timer.
         let count = MIDDLES.len() - usize::from(poller == "select");
         let clients = in_the_middle(&server, &MIDDLES[..count]);
         let mut other = server.connect();
@@ -91,7 +92,7 @@ fn a_half_close_in_the_middle_ends_an_incomplete_request() {
     }
 }
 
-/// The refusal needs no timeout, and no end of a line, which other protocols may not send.
+/// The refusal needs no timeout, and no end of a line, which other protocols may never send.
 #[test]
 fn a_first_byte_of_no_request_is_refused_at_once() {
     let server = Server::start(&["--workers", "1", "--header-timeout", "3600000"]);

@@ -15,7 +15,7 @@ pub(crate) struct Case {
     pub(crate) expected: Expected,
 }
 
-/// The expected fate of a request, and of the one behind it.
+/// The expected response to a request, and the treatment of the request behind it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Expected {
     /// The request gets this error, and the connection ends. The bytes behind it are not
@@ -168,8 +168,8 @@ const CHUNKS: &[Case] = &[
     case("two chunks", CHUNKED, b"5\r\nhello\r\nA\r\n world, wo\r\n0\r\n\r\n", Served(200)),
     case("a size with zeros in front", CHUNKED, b"0005\r\nhello\r\n000\r\n\r\n", Served(200)),
     case("extensions", CHUNKED, b"5;a;b=c;d=\"e;f\"\r\nhello\r\n0;g\r\n\r\n", Served(200)),
-    // Section 7.1.1 allows white space (BWS) there, which a recipient must accept (RFC 9110,
-    // section 5.6.3). An extension with a name has to follow.
+    // Section 7.1.1 allows white space (BWS) around `;` and `=`, and a recipient must accept it
+    // (RFC 9110, section 5.6.3). The name of an extension has to follow the `;`.
     case("white space before an extension", CHUNKED, b"5 \t;a=b\r\nhello\r\n0 ;a\r\n\r\n", Served(200)),
     case("white space within an extension", CHUNKED, b"5; a\t= \tb ;\tc ;d=\t\"e\" ; f\r\nhello\r\n0\r\n\r\n", Served(200)),
     case("a quoted extension with escapes", CHUNKED, b"5;a=\"\\\"\\\\;\xff\";b=\"\"\r\nhello\r\n0\r\n\r\n", Served(200)),

@@ -2,11 +2,11 @@
 //!
 //! `corpus` has the ambiguous requests with the responses that they must get, and `smuggling` sends
 //! them. `broken` has the clients that end a connection in the middle, or use another protocol.
-//! `slow` has the slow ones. It is for Linux alone, because other systems have no file with the CPU
-//! time of a process.
+//! `slow` has the slow clients. It runs only on Linux, because other systems have no file with the
+//! CPU time of a process.
 //!
-//! `replayed` records a server with the corpus, and runs it again on its recording, in this process;
-//! `recorded` does so with the programs `httpd` and `evcore-replay`.
+//! `replayed` records a server under the corpus, and runs the server again on the recording, in
+//! this process. `recorded` does the same with the programs `httpd` and `evcore-replay`.
 //!
 //! Fuzz targets in `tests/fuzz/` run the server's parsers directly, without sockets.
 

@@ -28,7 +28,7 @@ fn replay(options: &[&str], file: &Path) -> Output {
     command.output().expect("it runs")
 }
 
-/// Asserts that a file is replayed, and returns what is printed.
+/// Asserts that the replay of a file is identical, and returns what is printed.
 fn assert_identical(file: &Path) -> String {
     let output = replay(&[], file);
     let errors = String::from_utf8_lossy(&output.stderr);
@@ -83,13 +83,14 @@ fn send_requests(server: SocketAddr, requests: usize) {
     }
 }
 
-/// The time for which a long run goes on, in seconds.
+/// The length of a long run in seconds; `None` for a short run.
 fn seconds() -> Option<u64> {
     let seconds = env::var("EVCORE_RECORD_SECONDS").ok()?;
     Some(seconds.parse().expect("a number"))
 }
 
-/// Sends requests from many clients, and the corpus. A long run does so again and again, beside wrk.
+/// Sends requests from many clients, and the corpus. A long run repeats this while wrk sends
+/// requests too.
 fn load(server: SocketAddr) {
     load_once(server);
     let Some(seconds) = seconds() else {
@@ -139,7 +140,7 @@ fn four_workers_under_every_kind_of_client_are_replayed() {
             let number = text.split(' ').nth(1).expect("the number of turns");
             turns += number.parse::<u64>().expect("a number");
         }
-        // None of the recordings has begun anew, with the last client alone.
+        // A recording that had begun anew would have only the turns of the last client.
         println!("{policy}: {turns} turns");
         assert!(turns > seconds().map_or(500, |seconds| 500 * seconds));
     }
@@ -229,7 +230,7 @@ fn a_replay_that_differs_has_status_1_and_shows_the_difference() {
     let output = replay(&[], &file);
     let message = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{message}");
-    // Both answers are in it.
+    // The message has both statuses.
     assert!(
         message.contains("404") && message.contains("200"),
         "{message}"
@@ -322,12 +323,12 @@ fn a_recording_begins_anew_when_no_connection_is_open() {
         let mut client = server.connect();
         client.send(b"GET / HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n");
         assert_eq!(client.response().text(), "Hello, World!");
-        // The server has closed it, so no connection is open.
+        // The server has closed the connection, so none is open.
         assert!(client.is_closed());
     }
     let requests = server.status().requests;
     assert!(requests > 500, "the counts go on: {requests}");
-    // A stop arrives at a loop that is not the first.
+    // A recording begins anew with a new loop. The stop must reach the present loop.
     server.signal(Signal::QUIT);
     assert!(server.wait().success());
     assert_eq!(fs::metadata(&file).expect("it exists").len(), 65_536);
@@ -337,7 +338,7 @@ fn a_recording_begins_anew_when_no_connection_is_open() {
     let accepted = String::from_utf8_lossy(&list)
         .matches("Accept of 0: 0")
         .count();
-    // There is none if the last client was the last of the recording before.
+    // The recording has no accept if it began anew after the last client.
     assert!(accepted <= 200, "{accepted} of 501 clients");
 }
 
@@ -440,7 +441,7 @@ fn a_server_that_is_recorded_follows_signals() {
     assert_identical(&scratch.file("worker.0"));
 }
 
-/// Returns whether the recording of a worker that has stopped is there, and is replayed.
+/// Returns whether the recording of a stopped worker exists, and its replay is identical.
 fn is_whole(file: &Path) -> bool {
     let output = replay(&[], file);
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -474,7 +475,8 @@ fn schedule() -> Vec<Stay> {
     (0..400).map(stay).collect()
 }
 
-/// Runs the schedule against a recorded server of four workers under a policy. Returns the recordings.
+/// Runs the schedule against a recorded server of four workers under a policy. Returns the
+/// recordings.
 fn record_schedule(scratch: &Scratch, policy: &str) -> Vec<PathBuf> {
     let file = scratch.file(policy);
     let name = file.to_str().expect("it is text");
@@ -482,7 +484,7 @@ fn record_schedule(scratch: &Scratch, policy: &str) -> Vec<PathBuf> {
     let mut server = Server::start(&options);
     let _ = server.wait_for_workers(4, &[]);
     let begun = Instant::now();
-    // By the time at which each leaves.
+    // The clients by the times at which they leave.
     let mut clients = BTreeMap::new();
     for (number, (begins, ends)) in schedule().into_iter().enumerate() {
         clients = clients.split_off(&(begins, 0));
@@ -500,7 +502,8 @@ fn record_schedule(scratch: &Scratch, policy: &str) -> Vec<PathBuf> {
         .collect()
 }
 
-/// The Jain index, the turns a connection, and those without a client, in a line that begins like this.
+/// Parses the line that begins with `line`. Returns its Jain index, its turns per connection, and
+/// its turns without a client.
 fn balance(text: &str, line: &str) -> [f64; 3] {
     let line = text
         .lines()
@@ -524,7 +527,7 @@ fn a_policy_is_predicted_from_recordings_of_another_one() {
     };
     let predicted = what_if("least-loaded", &record_schedule(&scratch, "off"));
     let predicted = balance(&predicted, "least-loaded");
-    // Other processes may keep a worker from its clients for a while, which nobody can predict.
+    // Other processes may keep a worker from its clients for a while, which no prediction includes.
     let is_close = (0..5).any(|_| {
         let measured = what_if("least-loaded", &record_schedule(&scratch, "least-loaded"));
         let measured = balance(&measured, "recorded");

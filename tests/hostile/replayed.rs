@@ -1,5 +1,5 @@
-//! `httpd` is recorded on sockets, and runs again on its recording: the same flight records, and the
-//! same bytes for every client.
+//! Records `httpd` on sockets, and runs it again on the recording. The replay must have the same
+//! flight records, and send the same bytes to every client.
 //!
 //! The clients send the hostile corpus, at once and in pieces, and requests that are kept alive.
 
@@ -23,14 +23,14 @@ use evcore_tests::PATIENCE;
 
 use crate::corpus::CASES;
 
-/// Requests of the polite client.
+/// Number of requests of the client that sends only valid requests.
 const REQUESTS: usize = 11_000;
 
 /// Capacity of the flight recorder in records: more than a run makes.
 const RECORDS: usize = 1 << 18;
 
-/// Serves all clients. Returns the loop's records. `at_step` is called after each step, with the number
-/// of requests so far.
+/// Serves all clients, and returns the loop's records. `at_step` is called after each step, with
+/// the number of requests so far.
 fn serve<L>(mut ev: EventLoop<L>, mut at_step: impl FnMut(u64)) -> Vec<Record>
 where
     L: Acceptor<Stream: Transport + Source>,
@@ -39,8 +39,8 @@ where
     let counts = Counts::new(scoreboard.clone(), WorkerId::from_slot(0));
     let requests = Counts::new(scoreboard, WorkerId::from_slot(0));
     let mut server = Server::new(ev.clock(), 0, counts, Options::default());
-    // The loop ends by this count, because a replay cannot repeat a wake through the loop's own
-    // handle.
+    // The loop ends when it has served this many clients, because a replay cannot repeat a wake
+    // through the loop's own handle.
     let all = 1 + 2 * CASES.iter().copied().flatten().count() as u64;
     let are_all_served = |ev: &EventLoop<L>| ev.stats().accepted == all && ev.stats().active == 0;
     while !are_all_served(&ev) && ev.wait().is_ok() {
@@ -61,7 +61,7 @@ fn requests_of(status: &str) -> u64 {
     requests.expect("a third").parse().expect("a number")
 }
 
-/// A replay has no descriptors.
+/// Removes the descriptor from a record, because a replay has no descriptors.
 fn without_descriptor(record: Record) -> Record {
     match record {
         Record::Registered { token, watched, .. } => Record::Registered {
@@ -104,7 +104,7 @@ fn replay(bytes: &[u8], at_step: impl FnMut(u64)) -> (Vec<Record>, Replay) {
     (serve(ev, at_step), replay)
 }
 
-/// Clients that send what is hostile and what is not.
+/// Starts clients that send the corpus, and one client that sends only valid requests.
 fn clients(server: SocketAddr) -> thread::JoinHandle<()> {
     thread::spawn(move || {
         let polite = thread::spawn(move || {
@@ -113,7 +113,7 @@ fn clients(server: SocketAddr) -> thread::JoinHandle<()> {
                 let paths = ["/", "/bytes/70000", "/sleep/1", "/worker"];
                 let path = paths[if number < 200 { number % 4 } else { 0 }];
                 let request = format!("GET {path} HTTP/1.1\r\nHost: t\r\n\r\n");
-                // The server may have panicked.
+                // The write fails if the server has panicked.
                 if stream.write_all(request.as_bytes()).is_err() || read_some(&mut stream) == 0 {
                     return;
                 }
@@ -148,7 +148,7 @@ fn connect(server: SocketAddr) -> TcpStream {
     stream
 }
 
-/// Reads a response, or a part of one: what follows is read later.
+/// Reads a response, or a part of it. The next call reads what is left.
 fn read_some(stream: &mut TcpStream) -> usize {
     stream.read(&mut [0; 1 << 17]).unwrap_or(0)
 }

@@ -1,23 +1,23 @@
-//! 2,000 slow clients, and their cost for other clients: delay, and CPU time of the worker.
+//! The cost of 2,000 slow clients for other clients: delay, and CPU time of the worker.
 //!
-//! The delay is counted in turns. All slow clients act while the worker is stopped, and then a
-//! request comes. When the worker continues, it must answer the request as soon as it has handled
-//! each earlier event once.
+//! The delay is counted in turns. All slow clients act while the worker is suspended by SIGSTOP,
+//! and then a request comes. When the worker continues, it must answer the request as soon as it
+//! has handled each earlier event once.
 //!
-//! The time is measured. A server with the slow clients and one without them get the same requests,
-//! in alternating rounds. Before each request to either server, one slow client sends a byte, or
-//! reads a little. So the effect on the machine's caches and sleeps is the same in all rounds.
+//! The CPU time is measured. A server with the slow clients and one without them get the same
+//! requests, in alternating rounds. Before each request to either server, one slow client sends a
+//! byte, or reads a little. So the caches and the sleeps of the machine are the same in all rounds.
 //!
 //! The test compares the time that the worker runs from one response to the next. A worker has one
-//! thread, so a request waits for nothing else in the server; and other processes of the machine do
-//! not change it. The time on the clock does depend on them: on a busy machine, its 99th percentile
-//! was 50 times as long with the slow clients in one round, and a tenth in another.
+//! thread, so a request waits for nothing else in the server, and other processes of the machine do
+//! not change this time. They do change the time on the clock: on a busy machine, the ratio of its
+//! 99th percentiles was 50 in one round, and a tenth in another.
 //!
-//! Everything runs on one CPU. A wake-up across two CPUs takes 20 µs and a request 10 µs, and the
-//! kernel might place only one of the servers on the client's CPU.
+//! Everything runs on one CPU. A wake-up across two CPUs takes 20 µs and a request 10 µs, so the
+//! result would depend on the CPUs on which the kernel places the two servers.
 //!
-//! The rule: over five rounds, the median ratio of the means, and that of the 99th percentiles, is
-//! at most [`RATIO_MAX`]. The test does not try again.
+//! Over five rounds, the median ratio of the means must be at most [`RATIO_MAX`], and so must the
+//! median ratio of the 99th percentiles. The test does not try again.
 
 use std::{
     fs::{self, File},
@@ -45,21 +45,22 @@ const ROUNDS: usize = 5;
 /// Number of requests in a round.
 const REQUESTS: usize = 1000;
 
-/// Number of requests on a connection before the next one is opened.
+/// Number of requests on a connection before the next connection is opened.
 const KEPT: usize = 50;
 
-/// The highest allowed ratio. A slow client costs at most as much as a request, because the server
-/// reads or writes once for it. The other 1,999 cost nothing meanwhile.
+/// The highest allowed ratio. A ratio of some 2 is expected, because the server reads or writes
+/// once for the slow client that acts, which costs at most as much as a request. The other 1,999
+/// clients cost nothing meanwhile.
 const RATIO_MAX: f64 = 4.0;
 
 /// A timeout longer than the test, because slow clients must stay.
 const TIMEOUT_MS: &str = "3600000";
 
-/// The most events of a turn, by default.
+/// Maximum number of events of a turn, by default.
 const EVENTS_MAX: u64 = 256;
 
-/// The most turns for the events of 2,000 slow clients at once, and the request. There is one more
-/// turn at each end.
+/// Maximum number of turns for the events of 2,000 slow clients at once, and for the request. There
+/// is one more turn at each end.
 const TURNS_MAX: u64 = (SLOW as u64).div_ceil(EVENTS_MAX) + 2;
 
 #[test]
@@ -273,7 +274,7 @@ impl Running {
         Self(File::open(path).expect("it lives"))
     }
 
-    /// The time in nanoseconds, up to the beginning of its last wait.
+    /// The time in nanoseconds, up to the beginning of the process's last wait.
     fn ns(&self) -> f64 {
         let mut bytes = [0; 64];
         let n = self.0.read_at(&mut bytes, 0).expect("it lives");

@@ -1,13 +1,13 @@
 //! Each case of the corpus, sent at once and a byte at a time, with a request behind it.
 //!
-//! The request behind a case shows whether the connection is still in step. After a refusal it must
-//! not be interpreted.
+//! The request behind a case shows whether the server agrees about the end of the case. After a
+//! refusal that request must not be interpreted.
 
 use evcore_tests::{Client, Server};
 
 use crate::corpus::{CASES, Case, Expected};
 
-/// The request behind each case. No case has its status.
+/// The request behind each case. It gets the status [`FOLLOWER_STATUS`].
 const FOLLOWER: &str = "DELETE /sleep/0 HTTP/1.1\r\nHost: follower\r\n\r\n";
 const FOLLOWER_STATUS: u16 = 405;
 

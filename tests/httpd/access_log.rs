@@ -267,7 +267,7 @@ fn a_vanished_log_directory_costs_no_line_of_the_old_file() {
     server.signal(Signal::USR1);
     eventually("it is logged", || server.log().contains(text(&path)));
     client.get("/");
-    // The next reopening finds it.
+    // The next reopening finds the directory.
     fs::create_dir(&logs).expect("a directory");
     server.signal(Signal::USR1);
     eventually("the log is opened once more", || path.exists());
@@ -308,7 +308,7 @@ fn usr1_to_a_worker_that_is_opening_its_log_is_not_lost() {
     let scratch = Scratch::new("early-usr1");
     let (server, path) = logging(&scratch, &["--workers", "1"]);
     let old = server.connect().worker();
-    // Some systems have no `open`. The delay is an hour, or until strace ends.
+    // Some architectures have no `open`. The delay lasts an hour, or until strace ends.
     let hold = "inject=?open,openat:delay_exit=3600s";
     let options = ["-P", text(&path), "-e", "trace=?open,openat", "-e", hold];
     let strace = Strace::attach(server.pid(), &options);
@@ -366,7 +366,8 @@ fn reaching_the_file_size_limit_is_logged_once() {
     let scratch = Scratch::new("limit");
     let path = scratch.path().join("access.log");
     let mut command = Command::new("sh");
-    // The limit is at least twice the buffer. SIGXFSZ is ignored in any case.
+    // The limit is at least twice the log's buffer. `trap` makes the server ignore SIGXFSZ in any
+    // case.
     let script = "trap '' XFSZ; ulimit -f 256; exec \"$0\" \"$@\"";
     command.args(["-c", script]).arg(httpd());
     command.args(["--listen", "127.0.0.1:0", "--workers", "1"]);

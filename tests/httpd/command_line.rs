@@ -256,12 +256,12 @@ fn a_bad_path_is_an_error_of_one_line() {
 
 #[test]
 fn an_address_of_another_host_is_an_error_of_one_line() {
-    // Reserved for documentation: no machine has this address.
+    // This address is reserved for documentation, so no machine has it.
     assert_refused(&["--listen", "192.0.2.1:0"], 1, &["192.0.2.1"]);
 }
 
-/// Linux only: a superuser can drop this capability alone. (Another user might have no access to the
-/// program.)
+/// On Linux, a superuser can drop only the capability for these ports. (The test does not become
+/// another user, because that user might have no access to the program.)
 #[cfg(target_os = "linux")]
 #[test]
 fn a_privileged_port_is_an_error_of_one_line() {

@@ -2,7 +2,7 @@
 
 use evcore_tests::{Client, Server, Status};
 
-/// Starts servers with one worker and this `--connections`.
+/// Starts servers with one worker and this value of `--connections`.
 fn servers(connections: &str) -> Vec<Server> {
     let setups: [&[&str]; 3] = [
         &["--accept", "off"],

@@ -1,4 +1,4 @@
-//! The files of `/dashboard`, without a browser. `tests/dashboard` shows them in one.
+//! The files of `/dashboard`, without a browser. `tests/dashboard` opens them in a browser.
 
 use evcore_tests::Server;
 

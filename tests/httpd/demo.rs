@@ -15,7 +15,7 @@ fn the_demo_kills_workers_and_ends_with_the_server() {
     });
     let address = server.address().to_string();
     assert!(has_load(&address));
-    // The drop kills the server, which cannot end its child.
+    // The drop kills the server, so that the server itself cannot end its child.
     drop(server);
     eventually("the load ends", || !has_load(&address));
 }

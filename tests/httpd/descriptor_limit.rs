@@ -77,7 +77,7 @@ fn enough_descriptors_to_start_are_enough_to_reload() {
 
 #[test]
 fn a_worker_that_cannot_be_started_is_logged_and_retried() {
-    // With a handover the workers need more than the master.
+    // With a handover, the workers need more descriptors than the master.
     let setup = ["--workers", "1", "--handover", "off"];
     let options = [&["--listen", "127.0.0.1:0"], &setup[..]].concat();
     let server = Server::start_limited(3 + minimum(&options), &setup);
@@ -88,7 +88,7 @@ fn a_worker_that_cannot_be_started_is_logged_and_retried() {
     for reloads in 1..=2 {
         let (mut client, old) = connect_to_new_worker(&server, &kept_busy);
         client.send("GET /sleep/3600000 HTTP/1.1\r\nHost: test\r\n\r\n");
-        // A worker that stops closes idle connections, so the next request is sent before that.
+        // A worker that stops closes idle connections, so the request must have begun before.
         server.wait_for_status("the request has begun", |status| {
             status.writing == reloads as u64 + 1
         });

@@ -20,7 +20,7 @@ fn assert_refused(server: &Server, request: impl AsRef<[u8]>, status: u16) {
     assert!(client.is_closed(), "{start:?}");
 }
 
-/// `uri-host [ ":" port ]` (RFC 9110, section 7.2).
+/// A host is `uri-host [ ":" port ]` (RFC 9110, section 7.2).
 #[test]
 fn an_invalid_host_is_a_400() {
     let server = server();
@@ -156,7 +156,7 @@ fn a_head_that_is_too_large_is_a_431() {
     assert_refused(&server, format!("{line}{many}\r\n"), 431);
 }
 
-/// RFC 9110, section 9.3.2.
+/// RFC 9110, section 9.3.2, forbids the body.
 #[test]
 fn a_refused_head_request_gets_no_body() {
     let server = Server::start(&["--workers", "0", "--header-timeout", "100"]);
@@ -167,7 +167,7 @@ fn a_refused_head_request_gets_no_body() {
         (format!("HEAD /{} HTTP/1.1\r\n\r\n", "x".repeat(8192)), 414),
         (format!("{host}Content-Length: 1048577\r\n\r\n"), 413),
         (format!("{host}Transfer-Encoding: chunked\r\n\r\nx"), 400),
-        // The head has no end.
+        // In these cases the head or the body is incomplete.
         (host.to_owned(), 408),
         (format!("{host}Content-Length: 1\r\n\r\n"), 408),
     ] {

@@ -149,7 +149,7 @@ fn ranges_that_are_not_served_get_the_whole_file() {
         assert_eq!(response.status, 200, "{lines}");
         assert!(response.body == content(10_000));
     }
-    // A range is for GET alone.
+    // Ranges apply only to GET.
     let response = ask(&mut client, "HEAD", "/files/a", "Range: bytes=0-1\r\n");
     assert_eq!(response.status, 200);
     assert_eq!(response.header("content-length"), Some("10000"));

@@ -121,7 +121,7 @@ fn without_descriptors_a_request_for_a_file_gets_503() {
     for number in 0..40 {
         let name = format!("small{number}");
         site.write(&name, &name);
-        // A file that is kept open for later is closed for this one.
+        // The server closes a file that it keeps open for later, to open this one.
         let response = clients[0].get(&format!("/files/{name}"));
         assert_eq!((response.status, response.text()), (200, name.as_str()));
     }

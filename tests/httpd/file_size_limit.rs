@@ -24,7 +24,7 @@ fn a_worker_that_cannot_write_its_access_log_still_serves() {
         command.args(workers).arg("--access-log").arg(&path);
         let mut server = Server::from_command(command, 1);
         let worker = server.connect().worker();
-        // Reopening the log writes the buffer at the latest.
+        // The buffer is written when the log is reopened, if not before.
         server.signal(Signal::USR1);
         for _ in 0..3 {
             assert_eq!(server.connect().worker(), worker);

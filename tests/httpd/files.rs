@@ -12,8 +12,8 @@ pub(super) struct Site {
 }
 
 impl Site {
-    /// Starts a server without a master, whose root is empty. It keeps no files open, so that a test
-    /// may change them.
+    /// Starts a server without a master, whose root is empty. It keeps no files open, so that a
+    /// test may change them.
     pub(super) fn start(options: &[&str]) -> Self {
         Self::with_command(|root| {
             let all = ["--workers", "0", "--open-files", "0", "--root", root];
@@ -43,7 +43,7 @@ impl Site {
     }
 }
 
-/// Sends a request with these header lines, each with its end. Returns the response.
+/// Sends a request with these header lines, each of which ends with CR LF. Returns the response.
 pub(super) fn ask(client: &mut Client, method: &str, target: &str, lines: &str) -> Response {
     client.send(request(method, target, lines));
     if method == "HEAD" {
@@ -56,7 +56,7 @@ fn request(method: &str, target: &str, lines: &str) -> String {
     format!("{method} {target} HTTP/1.1\r\nHost: test\r\n{lines}\r\n")
 }
 
-/// Bytes that differ from their neighbours.
+/// Bytes whose pattern shows a lost or misplaced piece.
 pub(super) fn content(length: usize) -> Vec<u8> {
     // The period is a prime, so pieces of any other length differ.
     let period: Vec<u8> = (0..65_521_usize)
@@ -72,7 +72,8 @@ fn a_file_is_sent_byte_for_byte() {
     for poller in permitted(&["auto", "epoll-masked", "poll", "select", "io_uring"]) {
         let site = Site::start(&["--poller", poller]);
         let mut client = site.server.connect();
-        // The lengths are near the length of one call, and more than a socket buffer holds.
+        // Some lengths are near the maximum of one call, and the last one is more than a socket
+        // buffer holds.
         for length in [0, 1, 4096, 524_287, 524_288, 524_289, 20_000_000] {
             site.write("a.txt", content(length));
             let response = client.get("/files/a.txt");

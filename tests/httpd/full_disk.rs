@@ -1,4 +1,4 @@
-//! A full disk: a small file system in a mount namespace of the server.
+//! A full disk, which is a small file system in a mount namespace of the server.
 
 use std::{
     fs,
@@ -58,7 +58,7 @@ fn a_full_disk_costs_lines_of_the_access_log_only() {
         assert_eq!(client.get("/").status, 200);
         server.log().contains("are lost: No space left on device")
     });
-    // A reload on the full disk: the new worker opens its log, too.
+    // After a reload, the new worker must open its log on the full disk.
     server.signal(rustix::process::Signal::HUP);
     let replaced = server.wait_for_workers(1, &[worker]);
     let log = fs::File::options()

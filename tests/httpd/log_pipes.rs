@@ -192,7 +192,7 @@ fn a_standard_output_without_a_reader_costs_lines_only() {
     assert_eq!(client.worker(), worker);
 }
 
-/// Without a reader the error log ends, and the server does not.
+/// Without a reader nothing more is logged, and the server goes on.
 #[test]
 fn an_error_log_without_a_reader_ends_no_process() {
     let mut command = Command::new(httpd());
@@ -288,7 +288,7 @@ fn the_reader_that_the_server_has_waited_for_gets_the_lines() {
     assert_eq!(server.connect().get("/").status, 200);
     server.signal(Signal::TERM);
     assert!(server.wait().success());
-    // All writers have ended.
+    // All writers have ended, so the reader finds the end.
     let mut lines = String::new();
     let output = reader.stdout.as_mut().expect("it is piped");
     output.read_to_string(&mut lines).expect("a text");

@@ -48,7 +48,8 @@ fn try_page(server: &Server) -> io::Result<String> {
 #[test]
 fn metrics_have_the_counts_of_the_status_page() {
     for option in [["--workers", "0"], ["--workers", "2"], ["--threads", "2"]] {
-        // A worker that gives connections to another one has a timer for the channel between them.
+        // Without rebalancing, no worker has a timer for a channel to another one, so timers can be
+        // counted.
         let server = Server::start(&[option[0], option[1], "--rebalance", "off"]);
         let mut clients: Vec<_> = (0..20).map(|_| server.connect()).collect();
         for client in &mut clients {
@@ -123,7 +124,7 @@ fn counters_never_go_back_over_deaths_and_reloads() {
         for round in 1..=6 {
             for _ in 0..20 {
                 let mut client = server.connect();
-                // A worker that has just been killed may have accepted it.
+                // A worker that has just been killed may have accepted the connection.
                 let _ = client.try_get("/sleep/0");
                 assert_never_back(&server, &mut before);
             }
@@ -159,8 +160,8 @@ fn counters_never_go_back_over_deaths_and_reloads() {
     }
 }
 
-/// A scrape does not read the histograms. They are read once a second, so the counts stay in
-/// between, however often a client scrapes.
+/// A scrape does not read the histograms. A worker reads them once a second, so the counts stay the
+/// same in between, however often a client scrapes.
 #[test]
 fn histograms_are_not_read_for_a_scrape() {
     const SCRAPES: usize = 2_000;

@@ -15,8 +15,8 @@ use rustix::process::Signal;
 /// Debian's module of nginx that forwards streams.
 const STREAM_MODULE: &str = "/usr/lib/nginx/modules/ngx_stream_module.so";
 
-/// A load balancer with a listener of this test, and the address of the listener. It gets the
-/// listener as its standard input.
+/// Starts a load balancer, which gets a listener of this test as its standard input. Also returns
+/// the address of the listener.
 fn balancer(command: &mut Command, listener: TcpListener) -> (Running, SocketAddr) {
     let address = listener.local_addr().expect("it has one");
     command.stdin(Stdio::from(OwnedFd::from(listener)));
@@ -49,7 +49,8 @@ fn nginx(directory: &Path, to: SocketAddr) -> (Running, SocketAddr) {
     let path = directory.join("nginx.conf");
     fs::write(&path, configuration).expect("a file");
     let mut command = Command::new("nginx");
-    // A new binary of nginx gets the listeners of the old one in this way.
+    // nginx takes the listener over as descriptor 0, as a new binary takes over the listeners of
+    // the old one.
     command.env("NGINX", "0;").arg("-p").arg(directory);
     balancer(command.arg("-c").arg(path), listener)
 }

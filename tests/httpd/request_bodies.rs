@@ -53,7 +53,7 @@ fn incomplete_bodies_do_not_exceed_the_memory_limit() {
             client.set_send_buffer(16 * KIB);
             client.send(head(LENGTH));
             client.send(&body[1..]);
-            // The first clients wait until all of them, and the test, have come here.
+            // The first clients wait here for each other and for the test.
             if held_back.fetch_add(1, Ordering::Relaxed) < ADMITTED {
                 released.wait();
             }
@@ -104,7 +104,7 @@ fn a_chunked_body_that_cannot_grow_is_a_503() {
     assert_eq!(largest.response().status, 200);
 }
 
-/// Linux only: elsewhere a process cannot be denied memory without being killed.
+/// Only on Linux can a process be denied memory without being killed.
 #[cfg(target_os = "linux")]
 #[test]
 fn failed_allocations_of_bodies_are_503s() {
@@ -118,7 +118,7 @@ fn failed_allocations_of_bodies_are_503s() {
     let server = Server::from_command(command, 1);
     let worker = server.connect().worker();
     let mut clients: Vec<_> = (0..CLIENTS).map(|_| server.connect()).collect();
-    // It connects before, because there may be no memory for another connection later.
+    // This client connects now, because later there may be no memory for another connection.
     let mut observer = server.connect();
     let mut status = || Status::parse(observer.get("/status").text());
     eventually("all are there", || status().active == CLIENTS as u64 + 1);

@@ -1,4 +1,4 @@
-//! `--send-buffer`: each connection gets it, also if another process has opened the listener.
+//! `--send-buffer` applies to each connection, also if another process has opened the listener.
 
 #![cfg(target_os = "linux")]
 
@@ -20,10 +20,10 @@ use crate::{command_line::assert_refusal, socket_activation::passing};
 
 const BYTES: usize = 50_000;
 
-/// The size in the kernel: Linux doubles it, for its own structures.
+/// The size that Linux reports. It doubles the requested size, to have room for its own structures.
 const IN_KERNEL: usize = 2 * BYTES;
 
-/// Duplicates the socket of a process that is connected to this client.
+/// Duplicates the socket by which a process is connected to this client.
 fn connection_of(process: u32, client: SocketAddr) -> Result<OwnedFd, Errno> {
     let raw = i32::try_from(process).expect("a process id");
     let pid = Pid::from_raw(raw).expect("a process id");

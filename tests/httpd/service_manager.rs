@@ -41,7 +41,7 @@ impl Manager {
             .collect()
     }
 
-    /// Asserts that the next report has this field alone.
+    /// Asserts that the next report has only this field.
     fn expect(&self, name: &str, value: &str) {
         let expected = HashMap::from([(name.to_owned(), value.to_owned())]);
         assert_eq!(self.next(), expected);
@@ -66,7 +66,7 @@ fn a_start_a_reload_and_a_stop_are_reported() {
     assert!(server.wait().success());
 }
 
-/// Returns after the reports of a reload: its beginning, and its end.
+/// Expects the two reports of a reload: its beginning and its end.
 fn expect_reload(manager: &Manager) {
     assert_eq!(manager.next()["RELOADING"], "1");
     manager.expect("READY", "1");
@@ -86,7 +86,8 @@ fn a_reload_that_is_drained_or_follows_a_drain_ends_in_the_reports() {
     expect_reload(&manager);
 
     server.signal(Signal::HUP);
-    // Of two signals that wait, the process may handle the second one first.
+    // The test waits for this report, because the process may handle the second of two pending
+    // signals first.
     assert_eq!(manager.next()["RELOADING"], "1");
     drain();
     manager.expect("READY", "1");
@@ -100,7 +101,7 @@ fn a_reload_that_is_stuck_is_reported_as_begun_and_ended() {
     manager.expect("READY", "1");
     let is_refused = || server.log().contains("reload: Stuck: no new workers");
     let mut blocked = Vec::new();
-    // A request that comes too late blocks no thread.
+    // A request that comes too late blocks no thread, so several reloads may be needed.
     for reloads in 1.. {
         let mut client = server.connect();
         assert_eq!(client.get("/").status, 200);
@@ -137,7 +138,7 @@ fn an_upgrade_that_ends_restores_the_main_pid() {
     assert_ne!(new, old);
     manager.expect("READY", "1"); // by the new binary
     evcore_tests::signal_to(new.parse().expect("a process"), Signal::QUIT);
-    manager.expect("MAINPID", &old); // and the service does not stop
+    manager.expect("MAINPID", &old); // without STOPPING before it
 
     server.signal(Signal::QUIT);
     manager.expect("STOPPING", "1");

@@ -1,5 +1,5 @@
-//! Restarts of the service. This test plays systemd with its store of descriptors: it keeps what the
-//! server sends, and passes it to the next start.
+//! Restarts of the service. This test plays systemd with its store of descriptors: it keeps the
+//! descriptors that the server sends, and passes them to the next start.
 
 #![allow(
     unsafe_code,
@@ -49,7 +49,8 @@ struct Kept {
 }
 
 impl Kept {
-    /// Handles a message as systemd does: it ignores a file that it has, and closes what has no room.
+    /// Handles a message as systemd does: it ignores a file that it has already, and closes a
+    /// descriptor for which it has no room.
     fn handle(&mut self, text: &str, descriptors: Vec<OwnedFd>, max: usize) {
         let name = text.lines().find_map(|line| line.strip_prefix("FDNAME="));
         let name = name.unwrap_or("stored");
@@ -174,13 +175,14 @@ fn receive(socket: &UnixDatagram) -> io::Result<(String, Vec<OwnedFd>)> {
 fn pass(command: &mut Command, descriptors: Vec<OwnedFd>) {
     let prepare = move || {
         let duplicate = |from: RawFd, to: RawFd| {
-            // SAFETY: `dup2` closes a descriptor of this child alone, which needs none of them.
+            // SAFETY: `dup2` closes a descriptor only in this child, which does not need it.
             match unsafe { libc::dup2(from, to) } {
                 -1 => Err(io::Error::last_os_error()),
                 _ => Ok(()),
             }
         };
-        // Out of the way first, because their numbers may be among the new ones.
+        // The descriptors get high numbers first, because their present numbers may be among the
+        // new ones.
         let numbers = || (0..).zip(descriptors.iter().map(AsRawFd::as_raw_fd));
         numbers().try_for_each(|(at, number)| duplicate(number, 500 + at))?;
         numbers().try_for_each(|(at, _)| duplicate(500 + at, 3 + at))?;
@@ -214,7 +216,7 @@ fn a_restart_keeps_idle_connections_and_the_backlog() {
     let address = server.addresses().to_owned();
     let mut clients: Vec<_> = (0..100).map(|_| idle(&server)).collect();
     let ports: Vec<_> = clients.iter().map(Client::local_port).collect();
-    // The numbers of workers differ, and the signals.
+    // The starts differ in the number of workers, and the stops in the signal.
     for (workers, signal) in [
         ("2", Signal::QUIT),
         ("1", Signal::TERM),
@@ -388,7 +390,7 @@ fn a_listener_that_is_no_longer_wanted_leaves_the_store() {
 
 #[test]
 fn a_store_without_room_for_mailboxes_closes_idle_connections() {
-    // Of the mailbox of the only worker, one end has room.
+    // The listener takes the first place, so at most one end of the only worker's mailbox has room.
     for max in [0, 1, 2] {
         let manager = Manager::new("restart-full", max);
         let server = manager.start(&["--workers", "1"]);

@@ -68,7 +68,7 @@ fn json(client: &mut Client) -> Value {
     serde_json::from_str(answer.text()).expect("JSON")
 }
 
-/// A number of an object.
+/// A number in a JSON object.
 fn number(of: &Value, name: &str) -> f64 {
     let number = of[name].as_f64();
     number.unwrap_or_else(|| panic!("no {name} in {of}"))
@@ -85,7 +85,8 @@ fn sum(page: &Value, name: &str) -> f64 {
 #[test]
 fn status_json_lists_counters_and_metrics_of_each_worker() {
     for option in ["--workers", "--threads"] {
-        // A worker that gives connections to another one has a timer for the channel between them.
+        // Without rebalancing, no worker has a timer for a channel to another one, so timers can be
+        // counted.
         let server = Server::start(&[option, "2", "--rebalance", "off"]);
         let mut clients: Vec<_> = (0..40).map(|_| server.connect()).collect();
         for client in &mut clients {
@@ -241,7 +242,7 @@ fn the_counters_of_a_worker_begin_at_its_start() {
     for option in ["--workers", "--threads"] {
         let server = Server::start(&[option, "1"]);
         let mut sums = [0.0; 3];
-        // A later worker gets the place of an earlier one.
+        // A later worker gets an earlier worker's line of the scoreboard.
         for reloads in 1..=4 {
             let mut client = server.connect();
             for _ in 0..REQUESTS {
@@ -304,7 +305,7 @@ fn observe(time: Duration) {
     std::thread::sleep(time);
 }
 
-/// Linux only, where the backlogs and the memory of other processes can be measured.
+/// This test is for Linux, where the backlogs and the memory of other processes can be measured.
 #[cfg(target_os = "linux")]
 #[test]
 fn clients_in_the_backlog_and_the_memory_of_workers_are_measured() {
@@ -346,7 +347,7 @@ fn bytes_are_counted_in_both_directions() {
     let request = "GET /bytes/1000000 HTTP/1.1\r\nHost: test\r\n\r\n";
     client.send(request);
     assert_eq!(client.response().body.len(), 1_000_000);
-    // They are published at the end of a turn.
+    // The counts are published at the end of a turn.
     eventually("the bytes are counted", || {
         let now = count(&mut client);
         now.0 >= before.0 + request.len() as u64 && now.1 > before.1 + 1_000_000

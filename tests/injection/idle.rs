@@ -13,8 +13,8 @@ use super::wait::wait_for;
 /// Share of one processor that an idle server may use.
 const SHARE: f64 = 0.02;
 
-/// The intervals of attempts. If one was too busy, a longer one follows, because the server may
-/// have had work left.
+/// The intervals of attempts. If the server was too busy in one, a longer one follows, because the
+/// server may have had work left.
 const INTERVALS_MS: [u32; 3] = [300, 1000, 3000];
 
 /// Asserts that the server does not spin. One connection waits for a timer meanwhile.

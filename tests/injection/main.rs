@@ -1,5 +1,5 @@
-//! Failures of each system call of the server, in turn. The server reports the failure and does not
-//! start, or it keeps serving and loses no more than `calls.md` allows.
+//! Each system call of the server fails in turn. The server reports the failure and does not start,
+//! or it keeps serving and loses no more than `calls.md` allows.
 //!
 //! `cargo xtask injection` makes all runs. A part of a run's name chooses some of them:
 //!
@@ -74,7 +74,7 @@ fn each_failed_call_costs_what_the_table_allows() {
     }
 }
 
-/// Returns whether calls can be traced. If so, it prepares this process for that.
+/// Returns whether calls can be traced, and prepares this process for it.
 fn can_trace() -> bool {
     if !strace_works() {
         not_run("strace is not installed, or may not trace");
@@ -100,8 +100,9 @@ fn recorded() -> &'static [Recorded; 3] {
     RECORDED.get_or_init(|| PHASES.map(|phase| Stage::new().record(phase)))
 }
 
-/// The runs of all rows, by the places of the error and the occurrence in their lists. A run is
-/// left out if the server does not make its call often enough.
+/// Returns the runs of all rows for which `is_chosen` returns true. It gets the places of the error
+/// and of the occurrence in their lists. A run is left out if the server does not make its call
+/// often enough.
 fn runs(is_chosen: impl Fn(usize, usize) -> bool) -> Vec<Run> {
     let choice = env::var(CHOICE).unwrap_or_default();
     let mut runs = Vec::new();
@@ -156,8 +157,8 @@ fn make_all(runs: &[Run]) {
             };
             let begun = Instant::now();
             let made = panic::catch_unwind(AssertUnwindSafe(|| {
-                // Calls are counted by worker, and on a busy machine the clients of a run may all be at the
-                // one that has made fewer.
+                // Calls are counted per worker. On a busy machine, all clients of a run may be at
+                // the worker that has made fewer calls, so the run is repeated.
                 let misses = |cost: &Cost| cost.failures == 0 && run.must_fail();
                 let mut cost = run.make();
                 for _ in 0..2 {

@@ -36,7 +36,7 @@ impl fmt::Display for Occurrence {
     }
 }
 
-/// A call that fails, and the occurrences that do.
+/// A run: the call that fails, its error, and the occurrences of the call that fail.
 #[derive(Clone, Debug)]
 pub(super) struct Run {
     pub(super) row: &'static Row,
@@ -124,7 +124,7 @@ impl Run {
 pub(super) struct Cost {
     /// Number of calls that have failed.
     pub(super) failures: usize,
-    /// The server has ended before it listened.
+    /// True if the server has ended before it listened.
     pub(super) exited: bool,
     /// Number of workers that have ended without being killed.
     pub(super) ended: usize,
@@ -141,7 +141,7 @@ impl Cost {
     }
 }
 
-/// Prints, for example, `4 failures; 1 worker, 2 requests`.
+/// Prints, for example, `4 failures: 1 workers, 2 requests`.
 impl fmt::Display for Cost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
@@ -158,8 +158,8 @@ impl fmt::Display for Cost {
     }
 }
 
-/// Checks the log of a server that did not start. It has one line of the master, or one of each
-/// worker and one about its end.
+/// Checks the log of a server that did not start. It has one line of the master, or for each worker
+/// one line of its own and one about its end.
 fn assert_names_reason(log: &str) {
     let is_count_right = (1..=2 * WORKERS).contains(&log.lines().count());
     let is_clear = log.lines().all(|line| line.starts_with("httpd: "));

@@ -1,4 +1,4 @@
-//! The actions of clients and an operator while calls fail, and their losses.
+//! The actions of clients and an operator while calls fail, and the requests that are lost.
 
 use std::{collections::HashSet, io, time::Duration};
 
@@ -22,7 +22,7 @@ pub(super) const FILE: (&str, &str) = ("page.html", "<title>A page</title>");
 /// Number of attempts after which a request counts as not answered.
 const ATTEMPTS: usize = 20;
 
-/// Time that a reload may last under injected failures. Some reloads end only after them.
+/// Time that a reload may last under injected failures. Some reloads end only after the failures.
 const RELOAD: Duration = Duration::from_secs(2);
 
 /// The clients of a server.
@@ -111,7 +111,7 @@ impl<'a> Script<'a> {
                     return;
                 }
                 Ok(response) => failures.push(format!("status {}", response.status)),
-                // This is the timeout of the client.
+                // The client's read has timed out.
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     panic!("a request hangs: {}", self.server.log())
                 }

@@ -39,7 +39,7 @@ impl Stage {
         self.scratch.file("access.log")
     }
 
-    /// The files that rows distinguish.
+    /// The files that rows of `calls.md` distinguish.
     pub(super) fn files(&self, server: Option<&Server>) -> Files {
         let text = |path: PathBuf| path.to_str().expect("a text").to_owned();
         let stderr = |server: &Server| fs::read_link(format!("/proc/{}/fd/2", server.pid()));
@@ -56,7 +56,8 @@ impl Stage {
         let workers = WORKERS.to_string();
         command.args(["--listen", "127.0.0.1:0", "--workers", &workers]);
         command.args(["--connections", "100"]);
-        // Whether a connection is open at a reload, and moves, depends on the times of the run.
+        // Without these options, the connections that move at a reload would depend on the timing
+        // of the run.
         command.args(["--rebalance", "off", "--handover", "off"]);
         // With this timeout, a worker that hangs, or a connection that is not closed, makes the
         // test hang.
@@ -87,7 +88,7 @@ impl Stage {
     pub(super) fn serve(&self, server: Server, tracer: Tracer, cost: &mut Cost) -> String {
         let mut script = Script::new(&server);
         match tracer {
-            // No worker is replaced here, so that a lost one shows.
+            // The script replaces no worker here, so that a lost worker is noticed.
             Tracer::FromStart => script.play_start(),
             Tracer::Attached(_) => script.play(),
         }
@@ -116,7 +117,7 @@ impl Stage {
         cost.lost = usize::from(!response.is_ok_and(|response| response.status == 200));
         drop(client);
         let log = end(server, 0, cost);
-        // Both have ended, because strace ends with the traced processes.
+        // The server and its workers have ended, so strace ends too.
         tracer.finish();
         log
     }

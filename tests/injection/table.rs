@@ -38,7 +38,7 @@ pub(super) struct Row {
     pub(super) errors: Vec<String>,
     /// The losses that each phase may have; `None` if no error is injected in it.
     losses: [Option<Allowed>; 3],
-    /// The reason, for a person.
+    /// The reason for the row, which is not evaluated.
     pub(super) why: String,
 }
 
@@ -49,7 +49,7 @@ pub(super) enum FileKind {
     AccessLog,
     PidFile,
     Stderr,
-    /// Any socket. strace cannot select calls by it.
+    /// Any socket. strace cannot select calls by this kind.
     Socket,
 }
 
@@ -69,11 +69,11 @@ impl FileKind {
 /// The cost that an injected error may have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Allowed {
-    /// The server may end before it listens.
+    /// True if the server may end before it listens.
     pub(super) exit: bool,
-    /// A worker may end. It is started again.
+    /// True if a worker may end. It is started again.
     pub(super) restart: bool,
-    /// The requests that each error may cost.
+    /// Number of requests that each error may cost.
     pub(super) requests: usize,
 }
 

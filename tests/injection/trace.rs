@@ -1,4 +1,4 @@
-//! strace: it records the server's calls, and makes them fail.
+//! strace, which records the server's calls and makes them fail.
 
 use std::{
     collections::BTreeMap,

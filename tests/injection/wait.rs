@@ -10,7 +10,8 @@ use evcore_tests::PATIENCE;
 /// The pause between two checks.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// Waits until `condition` returns true. Unlike `eventually`, it leaves the processors to others.
+/// Waits until `condition` returns true. Unlike `eventually`, this leaves the processors to other
+/// runs.
 ///
 /// # Panics
 ///

@@ -27,7 +27,8 @@ fn one_of_each(server: &Server) -> (Client, Client) {
     (first, second.expect("just found"))
 }
 
-/// A flag that is set at the end of a test. A test that fails also ends its threads.
+/// A flag that ends the threads of a test. It is set at the end of the test, also if the test
+/// fails.
 #[derive(Default)]
 pub(super) struct Stop(AtomicBool);
 
@@ -123,10 +124,11 @@ fn an_unexpected_exit_is_logged_whatever_its_status() {
     assert_eq!(server.log().matches("ended").count(), 1, "{}", server.log());
 }
 
-/// After this many crashes, a slot waits for 10 seconds while another worker lives.
+/// After this many crashes in a slot, the master waits for 10 seconds before it replaces the slot's
+/// worker, if another worker lives.
 const KILLS: usize = 8;
 
-/// The pause before a replacement while no worker serves.
+/// The longest pause before a replacement while no worker serves.
 const UNSERVED_MAX: Duration = Duration::from_millis(500);
 
 /// Kills this many workers, each as soon as it appears, except those in `spared`.

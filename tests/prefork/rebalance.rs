@@ -1,4 +1,5 @@
-//! Idle connections move from workers that have many to a new one, and their clients notice nothing.
+//! Idle connections move from workers that have many to a new one, and their clients notice
+//! nothing.
 
 use std::{
     collections::VecDeque,
@@ -61,14 +62,14 @@ fn a_worker_beside_three_full_ones_is_even_in_a_second() {
         let server = Server::start(&["--workers", "4", "--accept", policy]);
         let mut clients = connect(&server);
         let killed = server.wait_for_workers(WORKERS, &[])[1];
-        // Under `exclusive` and `mutex` some move before all workers have about as many.
+        // Under `exclusive` and `mutex`, some connections move before all workers have about the
+        // same number.
         let mut open_there = 0;
         eventually("none moves any more", || {
             let page = server.try_status_json().expect("a page");
             open_there = open_at(&page, killed);
             page["handed_over"] == page["arrived"] && rest(&opens(&page))
         });
-        // With its connections.
         signal_to(killed, Signal::KILL);
         let _ = server.wait_for_workers(WORKERS, &[killed]);
         let started = Instant::now();
@@ -79,7 +80,7 @@ fn a_worker_beside_three_full_ones_is_even_in_a_second() {
             seen.len() == WORKERS && jain(&seen) >= 0.99
         });
         assert_within(policy, Duration::from_secs(1), started);
-        // The others still have their connections, which no worker has closed.
+        // The clients of the other workers are still connected.
         let (mut moved, mut lost) = (0, 0);
         for (client, worker) in &mut clients {
             match client.try_worker() {
@@ -95,14 +96,14 @@ fn a_worker_beside_three_full_ones_is_even_in_a_second() {
         eventually("each that has left has arrived", || {
             let page = server.try_status_json().expect("a page");
             let [left, arrived] = ["handed_over", "arrived"].map(|count| page[count].as_u64());
-            // The killed worker may have had no time to count what it gave.
+            // The killed worker may have had no time to count the connections that it gave.
             left <= arrived && arrived >= Some(moved)
         });
     }
 }
 
-/// Waits until this many connections are open, and their numbers have this index. `since` is the moment
-/// from which the time counts, if it is not the one at which all are open.
+/// Waits until `count` connections are open, and the Jain index of the workers' numbers is at least
+/// `index`. Returns `since` or, if that is `None`, the time at which all were open.
 fn wait_until_even(server: &Server, count: f64, index: f64, since: Option<Instant>) -> Instant {
     let (mut since, mut seen) = (since, Vec::new());
     eventually("the connections are even", || {
@@ -119,7 +120,8 @@ fn wait_until_even(server: &Server, count: f64, index: f64, since: Option<Instan
     since.expect("all were open")
 }
 
-/// The clients that two of the workers accept leave much sooner than the others, and in the end all.
+/// The clients of two of the workers leave much sooner than the others. At the end, all clients of
+/// these two have left.
 #[test]
 fn uneven_lifetimes_leave_even_workers() {
     let server = Server::start(&["--workers", "4"]);
@@ -145,7 +147,7 @@ fn uneven_lifetimes_leave_even_workers() {
     open.iter_mut().for_each(|(client, _)| _ = client.worker());
 }
 
-/// The clients of wrk, or of this test without it, come at once.
+/// The clients come at once. They are the clients of wrk or, if it is not installed, of this test.
 #[test]
 fn the_first_400_clients_are_even_soon() {
     let server = Server::start(&["--workers", "4"]);

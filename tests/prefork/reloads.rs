@@ -16,10 +16,11 @@ use crate::{
     stops::LAST_REQUEST,
 };
 
-/// The default of `--accept-delay`: while workers come and go, another one accepts within this time.
+/// The default of `--accept-delay`: while workers come and go, another one accepts within this
+/// time.
 const DELAY: Duration = Duration::from_millis(500);
 
-/// Connects one client after another until the end. Each must be served in time.
+/// Connects one client after another until `stop` is raised. Each must be served in time.
 pub(crate) fn visit(address: SocketAddr, stop: &Stop) -> u32 {
     let mut visits = 0;
     while !stop.is_raised() {
@@ -65,13 +66,13 @@ fn reloads_lose_no_client(reloads: usize, options: &[&str]) {
     });
 }
 
-/// A client that keeps a connection busy until the end, and continues on another one when the
-/// server announces the end of the first. Returns the number of connections, and of the requests
-/// that were lost because they came late.
+/// Keeps a connection busy until the end, and continues on another one when the server announces
+/// the end of the first. Returns the number of connections, and the number of requests that were
+/// lost because they came late.
 fn keep_busy(address: SocketAddr, stop: &Stop) -> (u32, u32) {
     let connect = || Client::try_connect(address).expect("no client is refused");
     let (mut client, mut connections, mut late) = (connect(), 1, 0);
-    // The time before the last answer: its request was sent, or the connection opened.
+    // The time at which the last answered request was sent, or the connection was opened.
     let mut last = Instant::now();
     while !stop.is_raised() {
         let sent = Instant::now();
@@ -86,8 +87,8 @@ fn keep_busy(address: SocketAddr, stop: &Stop) -> (u32, u32) {
                     continue;
                 }
             }
-            // A server that stops waits for a second, but this client got no processor for most of
-            // it.
+            // A server that stops waits for a second, but this client did not run for most of that
+            // second.
             Err(_) if pause > LAST_REQUEST => late += 1,
             Err(error) => panic!("a request was lost {pause:?} after the last one: {error}"),
         }
@@ -214,7 +215,7 @@ fn a_hundred_reloads_with_reuseport_lose_no_client() {
     reloads_lose_no_client(100, &["--workers", "2", "--accept", "reuseport"]);
 }
 
-/// A new worker that takes longer than a second to start, as on a busy machine.
+/// The new worker takes longer than a second to start, as on a busy machine.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_reload_waits_for_a_worker_that_starts_slowly() {
@@ -224,7 +225,7 @@ fn a_reload_waits_for_a_worker_that_starts_slowly() {
         not_run("strace is not installed, or may not trace");
         return;
     }
-    // With epoll, whose first call is delayed.
+    // The first call of epoll is delayed.
     let server = Server::start(&["--workers", "1", "--poller", "epoll"]);
     let old = server.worker_pids();
     let delay = [
@@ -270,7 +271,8 @@ fn an_old_worker_ends_with_its_last_response() {
     let mut sleeper = server.connect();
     sleeper.send("GET /sleep/500 HTTP/1.1\r\nHost: test\r\n\r\n");
     server.wait_for_status("it sleeps", |status| status.writing == 2);
-    // Answered within the last second: without a handover they would have a second more.
+    // These clients were answered within the last second. Without a handover, their connections
+    // would stay open for another second.
     idle.iter_mut().for_each(|client| drop(client.get("/")));
     server.signal(Signal::HUP);
     assert_eq!(sleeper.response().text(), "slept\n");

@@ -61,8 +61,8 @@ fn slow_reader(server: &Server) -> Client {
     client
 }
 
-/// Reads the rest of the response and sends another request. Returns how long that took, and whether it
-/// was answered.
+/// Reads the rest of the response and sends another request. Returns how long both took, and
+/// whether the request was answered.
 fn read_and_ask_again(mut client: Client) -> (Duration, Result<(), String>) {
     let begun = Instant::now();
     let body = client.body(RESPONSE).expect("the kernel has the rest");
@@ -72,8 +72,8 @@ fn read_and_ask_again(mut client: Client) -> (Duration, Result<(), String>) {
 }
 
 /// Stops a server with slow readers, and lets them read when all other idle connections are closed.
-/// Returns whether each client's next request was answered, and the longest time from its next read
-/// to that answer.
+/// Returns the longest time that one of them took for the rest and its next request, and whether
+/// all these requests were answered.
 fn stop_and_read_on(server: &mut Server, stop: (Signal, u32)) -> (Duration, Result<(), String>) {
     let (signal, idle_ms) = stop;
     let slow: Vec<_> = (0..CLIENTS).map(|_| slow_reader(server)).collect();

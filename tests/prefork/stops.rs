@@ -29,7 +29,7 @@ fn stops_listening(server: &Server) {
 /// waits for it.
 pub(crate) const LAST_REQUEST: Duration = Duration::from_millis(800);
 
-/// Sends a last request, whose answer must announce the end.
+/// Sends a last request, whose answer must announce the end of the connection.
 pub(crate) fn last_answer(client: &mut Client) -> Result<(), String> {
     match client.try_get("/") {
         Ok(answer) if answer.status == 200 && answer.closes() => Ok(()),
@@ -73,7 +73,7 @@ fn quit_closes_at_once_clients_idle_for_over_a_second() {
             assert!(long_idle.iter_mut().all(Client::is_closed));
             assert!(silent.iter_mut().all(Client::is_closed));
             // All grace periods end at about the same time. If the long idle connections had one,
-            // the grace of `recent` would be over by now, too.
+            // the grace of `recent` would also be over by now.
             stops_listening(&server);
             let last = last_answer(&mut recent);
             let took = answered.elapsed();

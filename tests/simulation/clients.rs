@@ -9,10 +9,11 @@ use crate::{
     line_server::{IDLE_TIMEOUT, Reason, Reasons, SEND_TIMEOUT, answer},
 };
 
-/// Time by which faults make a client appear silent: delays of the network, pauses of the worker.
+/// Longest silence that faults add to a client's own, by delays of the network and pauses of the
+/// worker.
 const SILENCE_SLACK: Duration = Duration::from_secs(15);
 
-/// Time by which faults make a client appear to read nothing. A stall has one delay in each
+/// Longest stall that faults add to a client's own. A stall has one delay of the network in each
 /// direction.
 const STALL_SLACK: Duration = Duration::from_secs(7);
 
@@ -20,13 +21,13 @@ const STALL_SLACK: Duration = Duration::from_secs(7);
 pub(crate) struct TestClient {
     client: ScriptHandle,
     expected: Vec<u8>,
-    /// The client ends the connection before it has received all answers.
+    /// True if the client ends the connection before it has received all answers.
     leaves: bool,
-    /// The client requests the end of its connection.
+    /// True if the client requests the end of its connection.
     closes: bool,
     /// Number of times that the client requests the replacement of another connection.
     replaces: usize,
-    /// The client may be silent, or not read, for longer than the server allows.
+    /// True if the client may be silent, or not read, for longer than the server allows.
     may_expire: bool,
 }
 
@@ -57,13 +58,13 @@ pub(crate) enum Behaviour {
 /// Circumstances that may keep a client of this run from its answers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Circumstances {
-    /// Timeouts may fire early.
+    /// True if timeouts may fire early.
     pub(crate) clock_jumps: bool,
-    /// A listener may have been closed while clients waited there.
+    /// True if a listener may have been closed while clients waited at it.
     pub(crate) may_refuse: bool,
-    /// A worker may have had too many connections, or has shut down.
+    /// True if a worker may have had too many connections, or has shut down.
     pub(crate) may_evict: bool,
-    /// A worker has shut down while clients were connected.
+    /// True if a worker has shut down while clients were connected.
     pub(crate) stops_worker: bool,
 }
 
@@ -92,7 +93,7 @@ impl TestClient {
                 Some(Reason::ClientEnded | Reason::Failed) => false,
                 Some(Reason::Expired) => circumstances.clock_jumps || self.may_expire,
                 Some(Reason::Requested) => self.closes,
-                // `Served::check` counts them.
+                // `Served::check` counts the replaced connections.
                 Some(Reason::Replaced) => true,
                 Some(Reason::Evicted) => circumstances.may_evict,
                 Some(Reason::ShutDown) => circumstances.stops_worker,

@@ -1,4 +1,4 @@
-//! The shape of the server, which the seed chooses.
+//! The configuration of the server, which the seed chooses.
 
 use std::time::Duration;
 
@@ -33,9 +33,9 @@ pub(crate) struct Config {
     pub(crate) mode: Mode,
     faults: Faults,
     policy: Policy,
-    /// Each worker has its own listener (`SO_REUSEPORT`).
+    /// True if each worker has its own listener (`SO_REUSEPORT`).
     pub(crate) own_listeners: bool,
-    /// The workers are members of the group. Otherwise they share only the accept lock.
+    /// True if the workers are members of the group. Otherwise they share only the accept lock.
     in_group: bool,
     timers: Timers,
     resolution: Option<Duration>,
@@ -121,7 +121,8 @@ impl Config {
         let (budgets, timers) = if rng.below(2) == 0 {
             (Budgets::default(), Timers::Wheel)
         } else {
-            // A wheel is left out, because its pauses count against the budget too.
+            // A wheel is left out, because each of its pauses counts against the budget as a timer
+            // does.
             (small(), [Timers::Tree, Timers::Heap][rng.index(2)])
         };
         let (policy, own_listeners) = policy(rng);
@@ -143,7 +144,7 @@ impl Config {
         }
     }
 
-    /// Returns whether a worker may be stopped while a client waits.
+    /// Returns whether a worker may be paused while a client waits.
     pub(crate) fn may_pause(&self) -> bool {
         !self.faults.probability(Fault::Pause).is_never()
     }

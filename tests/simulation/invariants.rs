@@ -33,8 +33,8 @@ pub(crate) struct InvariantChecker {
 /// The kinds of lateness that can be checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Precision {
-    /// Both can be checked: a timer fires in the first turn in which it is due, and a wait ends at
-    /// that time.
+    /// Both can be checked: a timer fires in the first turn in which it is due, and a wait ends
+    /// when a timer is due.
     Full,
     /// Only the turn of a timer can be checked, because the clock jumps during waits.
     Turns,
@@ -48,7 +48,7 @@ struct Entry {
     serial: u64,
     timers: [Option<Armed>; 2],
     posted: Option<Posted>,
-    /// The number of its last mark, if it is idle.
+    /// The number of the token's last idle mark; `None` if it is busy.
     idle: Option<u64>,
 }
 
@@ -144,7 +144,7 @@ impl InvariantChecker {
         self.marks_before_shutdown.get_or_insert(self.idle_marks);
     }
 
-    /// The process is stopped, so its wait may end late.
+    /// Records that the process is paused, so that its wait may end late.
     pub(crate) fn be_stopped(&mut self) {
         self.wait = None;
     }
@@ -185,7 +185,7 @@ impl InvariantChecker {
 
     /// Checks a step from the posted queue.
     pub(crate) fn delivered(&mut self, token: Token) {
-        // (Without a post, the step is an event that was deferred under the accept lock.)
+        // Without a post, the step is an event that was deferred under the accept lock.
         self.entry(token).posted = None;
     }
 
@@ -291,7 +291,8 @@ impl InvariantChecker {
 struct TurnSummary {
     turn: u64,
     now_ms: u64,
-    /// All due timers have fired: neither the budget nor a coarse clock has delayed any.
+    /// True if all due timers have fired, because neither the budget nor a coarse clock has delayed
+    /// any.
     fired_all: bool,
     delivered_all: bool,
 }

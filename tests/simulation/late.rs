@@ -1,4 +1,4 @@
-//! A worker with a client whose requests block it.
+//! A worker that is late, because the requests of one of its clients block it.
 
 use std::{
     io::ErrorKind,
@@ -63,7 +63,7 @@ impl Echo {
         }
     }
 
-    /// Answers what has come, and returns how long that takes.
+    /// Answers all requests that have arrived, and returns how long that takes.
     fn serve(&mut self, token: Token) -> Duration {
         let (mut byte, mut takes) = ([0], Duration::ZERO);
         while let Some(stream) = self.streams.get(token) {
@@ -107,7 +107,7 @@ impl App for Echo {
     }
 }
 
-/// Clients that come one after another, and one that blocks its worker again and again.
+/// Runs clients that come one after another, and a client that blocks its worker again and again.
 fn run(sim: &Sim) -> (Workers<Echo>, Vec<ScriptHandle>) {
     let policy = Policy::least_loaded();
     let group = sim.group(policy, WORKERS);
@@ -129,9 +129,9 @@ fn run(sim: &Sim) -> (Workers<Echo>, Vec<ScriptHandle>) {
     (workers, clients)
 }
 
-/// With exclusive wake-ups, fewer than 8 of 400 clients come to the worker that is late. Without them, the
-/// worker may hold the accept lock in its first two long turns, and then gets fewer than 40. The others
-/// share the rest evenly.
+/// With exclusive wake-ups, fewer than 8 of 400 clients come to the late worker. Without them, that
+/// worker may hold the accept lock in its first two long turns, and then gets fewer than 40. The
+/// other workers share the rest evenly.
 #[test]
 fn a_late_worker_gets_few_of_the_clients() {
     check("a_late_worker_gets_few_of_the_clients", 0..200, |sim| {
@@ -156,8 +156,8 @@ fn a_late_worker_gets_few_of_the_clients() {
     });
 }
 
-/// Workers are killed or paused while one of them is late. Every client is served, except those that such
-/// a fault cuts off.
+/// Workers are killed or paused while one of them is late. Every client is served, except those
+/// that such a fault cuts off.
 #[test]
 fn no_client_is_lost_because_a_worker_is_late() {
     let mut fault_counts = [0; 2];

@@ -59,7 +59,7 @@ pub(crate) struct LineServer {
     mode: Mode,
     /// Number of connections that were added, from which each gets its serial number.
     added: u64,
-    /// The loop's count of posted steps, at the step before.
+    /// The loop's count of posted steps before the present step.
     posted: u64,
     is_shutting_down: bool,
     /// True if the shutdown may time out before its clients have ended.
@@ -81,7 +81,7 @@ struct Connection {
     readable: bool,
     /// True if the client has ended its stream.
     is_at_eof: bool,
-    /// The last registered interest (`Level`).
+    /// The last registered interest, for `Mode::Level`.
     interest: Interest,
 }
 
@@ -156,13 +156,13 @@ impl LineServer {
         self.is_shutting_down = true;
     }
 
-    /// Starts a shutdown while clients are connected, which may outlast it.
+    /// Starts a shutdown while clients are connected. Their connections may outlast the shutdown.
     pub(crate) fn shut_down_with_clients(&mut self) {
         self.shut_down();
         self.may_time_out = true;
     }
 
-    /// Handles a stop of the process, which makes the end of its wait late.
+    /// Handles a pause of the process, after which its wait may end late.
     pub(crate) fn be_stopped(&mut self) {
         self.invariants.be_stopped();
     }

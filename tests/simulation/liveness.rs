@@ -1,8 +1,8 @@
 //! Checks that some worker accepts soon while clients wait.
 //!
-//! A worker accepts at once, apart from its wake-up. There are two exceptions: if workers share the
-//! accept lock without a group, and after a worker was harmed, the delay of the policy may pass
-//! until another worker probes the listeners.
+//! A worker accepts at once, apart from its wake-up. There are two exceptions. If workers share the
+//! accept lock without a group, or after a fault has harmed a worker, the delay of the policy may
+//! pass until another worker probes the listeners.
 
 use std::time::Duration;
 

@@ -1,9 +1,9 @@
 //! Simulated servers under every fault, with invariants that must hold in hundreds of seeds.
 //!
-//! `line_server` is a small server that uses every part of the loop, and `invariants` checks each of its
-//! steps. `clients` are its clients and `config` is its shape; the seed chooses both. `liveness`
-//! checks that some worker accepts while clients wait. `httpd` runs the reference server. The
-//! mutants in `tests/mutants` show that these tests can fail.
+//! `line_server` is a small server that uses every part of the loop, and `invariants` checks each
+//! of its steps. `clients` has its clients and `config` its configuration; the seed chooses both.
+//! `liveness` checks that some worker accepts while clients wait. `httpd` runs the reference
+//! server. The mutants in `tests/mutants` show that these tests can fail.
 //!
 //! If a seed fails, the command that repeats it is printed.
 
@@ -29,10 +29,11 @@ const TIME_LIMIT: Duration = Duration::from_secs(900);
 /// The time before the last client comes. A group rests after two seconds.
 const QUIET: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(6);
 
-/// The time for which workers are stopped when the last client comes.
+/// The time for which workers are paused when the last client comes.
 const STOP: Duration = Duration::from_secs(4);
 
-/// The faults of outgoing connections, jobs, datagrams and channels, which this server does not have.
+/// The faults of outgoing connections, jobs, datagrams and channels, which this server does not
+/// use.
 const NOT_MET: [Fault; 10] = [
     Fault::ImmediateConnect,
     Fault::ConnectRefused,
@@ -153,10 +154,10 @@ fn run_for(server: &mut Workers<LineServer>, time: Duration, liveness: &mut Live
     });
 }
 
-/// Runs a client that comes after a time without clients, while only one worker is not stopped.
+/// Runs a client that comes after a time without clients, while all workers except one are paused.
 ///
-/// A quiet group may rest then. The kernel may wake a stopped worker for this client, so the other
-/// one has to find it.
+/// The group may be at rest then. The kernel may wake a paused worker for this client, so the
+/// running worker has to find the client by itself.
 fn come_late(
     sim: &Sim,
     server: &mut Workers<LineServer>,
@@ -213,8 +214,8 @@ fn all_invariants_hold_under_every_fault() {
         }
     });
     if seeds >= 100 {
-        // Without this, the run tests nothing. Two thirds are enough, because the servers are small
-        // and full.
+        // Without this, the run tests nothing. Three fifths are enough, because the servers are
+        // small and full.
         assert!(
             answered * 5 > stayed * 3,
             "only {answered} of {stayed} that stayed were answered"
@@ -226,7 +227,7 @@ fn all_invariants_hold_under_every_fault() {
     }
 }
 
-/// Workers that probe the listeners only when another worker notifies them.
+/// The workers probe the listeners only when another worker notifies them.
 #[test]
 fn every_notification_is_followed() {
     check("every_notification_is_followed", 0..100, |sim| {
@@ -235,7 +236,7 @@ fn every_notification_is_followed() {
     });
 }
 
-/// The last client comes after a rest, while all workers but one are stopped.
+/// The last client comes after a rest, while all workers except one are paused.
 #[test]
 fn a_group_at_rest_meets_every_client() {
     check("a_group_at_rest_meets_every_client", 0..100, |sim| {

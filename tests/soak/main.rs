@@ -1,11 +1,12 @@
 //! Servers under load while their workers are killed or replaced. Only sessions of killed workers
 //! are lost.
 //!
-//! Each load of another program lasts a second, and [`mixed`] lasts 10 seconds, or as long as a
-//! variable requests. For each second at least [`A_SECOND`] workers are killed, or reloads are
-//! done: a load is repeated until this number is reached.
+//! Each load of another program lasts one second, and [`mixed`] lasts 10 seconds. The environment
+//! variable `SOAK_SECONDS` changes both. For each second, at least [`A_SECOND`] workers are killed
+//! or reloads are done. A load is repeated until this number is reached.
 //!
-//!     SOAK_SECONDS=60 cargo test --release -p evcore-tests --test soak -- --nocapture --test-threads 1
+//!     SOAK_SECONDS=60 cargo test --release -p evcore-tests --test soak -- \
+//!         --nocapture --test-threads 1
 
 #[cfg(target_os = "linux")]
 mod descriptors;
@@ -114,7 +115,8 @@ fn wrk_with_closed_connections_loses_sessions_of_the_dead_only() {
     wrk_loses_sessions_of_the_dead_only(&["-H", "Connection: close"]);
 }
 
-/// Its control connection and its 8 streams belong to at most 9 workers. Other workers die.
+/// iperf3's control connection and its 8 streams belong to at most 9 workers. Other workers are
+/// killed.
 #[test]
 fn iperf3_loses_nothing_while_other_workers_are_killed() {
     let Some(server) = tools::Iperf3Server::start() else {

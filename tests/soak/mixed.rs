@@ -12,7 +12,7 @@
 //!
 //! Memory has limits. For the server without kills, the largest master and worker of the last
 //! quarter of the rounds may exceed those of the first quarter by a quarter and 4 MiB. For the
-//! other server, the limit is twice as much as for the first, and 4 MiB.
+//! other server, the limit is twice the largest memory of the first server, and 4 MiB.
 
 mod checks;
 mod exchange;
@@ -51,7 +51,8 @@ const CLIENTS: u64 = 12;
 
 const ROUND: Duration = Duration::from_secs(60);
 
-/// The disturbances that the second server gets in each round at least, at its end if not before.
+/// The least disturbances of the second server in a round. Disturbances that are still missing are
+/// made when the time of the round is over.
 const DUE: [Disturbance; 3] = [Disturbance::Kill, Disturbance::Kill, Disturbance::Reload];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,7 +60,7 @@ enum Disturbance {
     Kill,
     Reload,
     Upgrade,
-    /// A small disturbance: the access log is rotated, or a worker is stopped for some time.
+    /// A small disturbance: the access log is rotated, or a worker is suspended for some time.
     Little,
 }
 
@@ -108,7 +109,7 @@ impl Drop for EndOnDrop<'_> {
 }
 
 impl Soak {
-    /// Lets INT and TERM end the servers too.
+    /// Makes INT and TERM end the test, and so its servers.
     fn ends_by_signals(&self) {
         for signal in [SIGINT, SIGTERM] {
             flag::register(signal, Arc::clone(&self.interrupted)).expect("it can be handled");
@@ -274,7 +275,7 @@ impl Soak {
     }
 }
 
-/// Returns whether the server is upgraded in a round: in every other one of the first half.
+/// Returns whether the server is upgraded in a round: in every other round of the first half.
 fn is_upgraded_in(round: u64, rounds: u64) -> bool {
     round % 2 == 1 && round <= rounds.div_ceil(2)
 }

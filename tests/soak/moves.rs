@@ -2,15 +2,15 @@
 //! worker was killed.
 //!
 //! Some clients are always busy, some are idle, and some are in the middle of a request head. Each
-//! compares the body of each response with what it has sent. wrk and ab have clients of their own. `ss`
-//! lists the same ports of clients before and afterwards, and the server has accepted none. At the end no
-//! worker has a descriptor more than before the first client.
+//! compares the body of each response with what it has sent. wrk and ab have clients of their own.
+//! `ss` lists the same ports of clients before and afterwards, and the server has accepted no
+//! client meanwhile. At the end, no worker has more descriptors than before the first client.
 //!
 //!     SOAK_RELOADS=1000 SOAK_UPGRADES=100 SOAK_KILLS=1000 \
 //!         cargo test --release -p evcore-tests --test soak moves -- --nocapture --test-threads 1
 //!
-//! The numbers are for each policy. `SOAK_POLICIES=mutex,off` chooses some policies, so that a run can
-//! be split into parts.
+//! The numbers are for each policy. `SOAK_POLICIES=mutex,off` chooses some policies, so that a run
+//! can be split into parts.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet},
@@ -43,7 +43,7 @@ use super::{
 
 const WORKERS: usize = 2;
 
-/// The clients of each thread that keeps them busy.
+/// Number of clients of each thread that keeps its clients busy.
 const BUSY: usize = 20;
 
 pub(super) fn number(variable: &str, default: usize) -> usize {
@@ -114,7 +114,7 @@ impl Site {
         pids.filter_map(Result::ok).collect()
     }
 
-    /// Waits until all workers run, and none of these.
+    /// Waits until all workers run, and none of them is in `old`.
     fn wait_for_new_workers(&self, old: &[u32]) {
         eventually("the old workers have gone", || {
             let workers = self.workers();
@@ -179,15 +179,15 @@ impl Site {
         self.wait_for_new_workers(&[]);
     }
 
-    /// Checks that all connections have moved, and what is left.
+    /// Checks that no connection failed to move, and that no descriptor is left over.
     fn check_moves(&self, clients: Vec<Visitor>) {
         self.check_descriptors(clients);
         let log = self.server.log();
         assert!(!log.contains("do not move"), "{log}");
     }
 
-    /// Ends all clients, and checks that each worker, and the first master, has the descriptors of the
-    /// start.
+    /// Ends all clients, and checks that each worker, and the first master, has the descriptors
+    /// that it had at the start.
     fn check_descriptors(&self, clients: Vec<Visitor>) {
         drop(clients);
         // A channel from worker to worker stays open for a while.
@@ -251,7 +251,7 @@ impl Visitor {
         }
     }
 
-    /// Sends the rest, and compares the response with it.
+    /// Sends the rest, and compares the body of the response with that of the request.
     fn end(&mut self) -> io::Result<()> {
         let rest = std::mem::take(&mut self.rest);
         if !self.client.try_send(&rest) {
@@ -333,7 +333,7 @@ fn stay_connected(site: &mut Site, clients: usize, times: usize, turn_over: fn(&
             let begun = Instant::now();
             turn_over(site);
             longest = longest.max(begun.elapsed());
-            // All that are in the middle of a request, and some that are idle.
+            // All clients in the middle of a request go on, and some idle clients make a request.
             for (n, visitor) in others.iter_mut().enumerate() {
                 if !visitor.rest.is_empty() || n % 7 == time % 7 {
                     visitor.expect_answer();
@@ -405,7 +405,7 @@ fn moves_at_upgrades_reconnect_no_client() {
 /// Starts a load for this many seconds; `None` if its program is not installed.
 type Load = fn(SocketAddr, usize) -> Option<Receiver<HttpReport>>;
 
-/// Calls `turn_over` this number of times, while a tool keeps 2,000 clients busy.
+/// Calls `turn_over` at least `times` times, while a tool keeps 2,000 clients busy.
 fn stay_connected_under(load: Load, site: &mut Site, times: usize, turn_over: fn(&mut Site)) {
     const CLIENTS: usize = 2000;
     let (mut done, mut requests) = (0, 0);
@@ -424,7 +424,7 @@ fn stay_connected_under(load: Load, site: &mut Site, times: usize, turn_over: fn
         while !are_connected() && started.elapsed() < duration {}
         if started.elapsed() >= duration {
             assert!(seconds < 300, "the clients do not connect");
-            // The machine is busy.
+            // The machine is busy, so the load must last longer.
             seconds *= 2;
             drop(running.recv());
             continue;
@@ -433,7 +433,7 @@ fn stay_connected_under(load: Load, site: &mut Site, times: usize, turn_over: fn
             turn_over(site);
             let after = site.client_ports();
             if started.elapsed() > duration {
-                // Some clients may have ended.
+                // The load is over, so some clients may have ended.
                 break;
             }
             assert!(after == before, "other clients after {done} times");
@@ -476,8 +476,9 @@ fn moves_under_ab_reconnect_no_client() {
     stay_connected_under_a_tool("ab", |server, seconds| tools::ab(server, seconds, 2000));
 }
 
-/// Calls `kill` at least this many times, which kills a process during a reload or an upgrade, and returns the
-/// ports of the clients that may be lost, or `None` for all. Every other client has its answer.
+/// Calls `kill` at least `times` times. It kills a process during a reload or an upgrade, and
+/// returns the ports of the clients that may be lost, or `None` if all may be lost. Every other
+/// client must get its answer.
 fn lose_only(
     site: &mut Site,
     times: usize,
@@ -512,7 +513,8 @@ fn lose_only(
         }
     }
     println!("{kills} kills: {lost} clients were lost with their workers, {moved} went on");
-    // A successor that is stopped or killed may leave its predecessor without an answer.
+    // Some connections may not move, because a successor that is suspended or killed may leave its
+    // predecessor without an answer.
     site.check_descriptors(visitors);
 }
 
@@ -525,7 +527,7 @@ fn moves_during_kills_of_workers_lose_only_what_these_serve() {
         let is_new = |worker: &u32| !old.contains(worker);
         eventually("a new worker starts", || site.workers().iter().any(is_new));
         pause_up_to_ms(12);
-        // An old or a new one.
+        // The victim is an old worker or a new one.
         let workers = site.workers();
         let victim = workers[random(workers.len())];
         let stopped = Instant::now();
@@ -535,7 +537,7 @@ fn moves_during_kills_of_workers_lose_only_what_these_serve() {
         });
         let clients = clients_of(victim, site.server.address().port());
         let _ = try_signal_to(victim, Signal::KILL);
-        // A successor that does not answer for seconds counts as hung, and gets nothing.
+        // A successor that does not answer for seconds counts as hung, and gets no connection.
         let was_short = stopped.elapsed() < Duration::from_secs(1);
         site.wait_for_new_workers(&[&old[..], &[victim]].concat());
         was_short.then_some(clients)

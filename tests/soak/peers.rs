@@ -1,10 +1,12 @@
-//! A reload of `httpd`, nginx and `HAProxy` with kept-alive clients, in one run. The test counts clients
-//! that have to connect again and old workers that linger, and measures how long busy clients wait
-//! meanwhile.
+//! Reloads `httpd`, nginx and `HAProxy` with kept-alive clients, in one run. The test counts
+//! clients that have to connect again and old workers that linger, and measures how long busy
+//! clients wait meanwhile.
 //!
-//! The test asserts counts of `httpd`. The times are for a reader: 10,000 idle clients, on a quiet machine.
+//! The test asserts only the counts of `httpd`. The times are for a reader, from a run with 10,000
+//! idle clients on a quiet machine:
 //!
-//!     SOAK_IDLE=10000 SOAK_RELOADS=5 cargo test --release -p evcore-tests --test soak peers -- --nocapture
+//!     SOAK_IDLE=10000 SOAK_RELOADS=5 \
+//!         cargo test --release -p evcore-tests --test soak peers -- --nocapture
 
 use std::{
     fs,
@@ -22,10 +24,10 @@ use rustix::process::Signal;
 
 use super::{moves::number, victim::state};
 
-/// Clients that send their next request when they have a response.
+/// Number of clients that send their next request when they have a response.
 const BUSY: usize = 50;
 
-/// Clients in the middle of a request head.
+/// Number of clients in the middle of a request head.
 const HALFWAY: usize = 50;
 
 /// Time after a reload for which old workers are watched.
@@ -87,7 +89,7 @@ fn nginx(directory: &Scratch) -> Peer {
     }
 }
 
-/// Its worker is a process with two threads.
+/// `HAProxy`, whose only worker is a process with two threads.
 fn haproxy(directory: &Scratch) -> Peer {
     let address = free_address();
     let configuration = format!(
@@ -113,18 +115,19 @@ fn haproxy(directory: &Scratch) -> Peer {
 /// The result of all reloads of a peer.
 #[derive(Default)]
 struct Row {
-    /// Clients that had to connect again, because their connection was closed, or the server announced
-    /// its end.
+    /// Number of times that clients had to connect again, because the connection was closed, or the
+    /// server announced its end: clients that were busy, idle, and halfway through a request head.
     busy: usize,
     idle: usize,
     halfway: usize,
-    /// Old workers that were still alive a second after the signal.
+    /// Number of old workers that were still alive a second after the signal.
     lingering: usize,
     /// The longest time until the old workers had ended, if all did.
     ended_after: Option<Duration>,
-    /// The 99th percentile of a busy client's wait in a quiet second, and in the seconds after the signals.
+    /// The 99th percentile of a busy client's wait in a quiet second, and in the seconds after the
+    /// signals.
     p99: [Duration; 2],
-    /// The longest waits.
+    /// The longest waits in the same times.
     longest: [Duration; 2],
 }
 
@@ -134,7 +137,8 @@ fn children(pid: u32) -> Vec<u32> {
     pids.filter_map(Result::ok).collect()
 }
 
-/// Sends a request, or the rest of one, and returns whether the connection goes on after its response.
+/// Sends a request, or the rest of one, and returns whether the connection goes on after its
+/// response.
 fn goes_on(client: &mut Client, request: &str) -> bool {
     if !client.try_send(request.as_bytes()) {
         return false;
@@ -181,7 +185,7 @@ impl<'a> Clients<'a> {
     }
 }
 
-/// A client with a response.
+/// Connects a client, and returns it after its first response.
 fn connect(address: SocketAddr) -> Client {
     let mut client = None;
     eventually("it is served", || {

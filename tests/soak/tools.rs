@@ -14,7 +14,7 @@ use evcore_tests::not_run;
 #[derive(Debug)]
 pub(super) struct HttpReport {
     pub(super) requests: u64,
-    /// Requests without a response, or with another one than 200.
+    /// Number of requests without a response, or with a status other than 200.
     pub(super) errors: u64,
 }
 
@@ -26,7 +26,8 @@ pub(super) struct Iperf3Report {
     pub(super) error: Option<String>,
 }
 
-/// Starts wrk with 32 connections, unless the options have another number; `None` if it is not installed.
+/// Starts wrk with 32 connections, unless the options have another number; `None` if it is not
+/// installed.
 pub(super) fn wrk(
     server: SocketAddr,
     seconds: usize,
@@ -44,7 +45,8 @@ pub(super) fn wrk(
     }))
 }
 
-/// Starts ab with this many kept connections; `None` if it is not installed. It fails at the first reset.
+/// Starts ab with this many kept connections; `None` if it is not installed. ab fails at the first
+/// reset.
 pub(super) fn ab(
     server: SocketAddr,
     seconds: usize,
@@ -52,8 +54,8 @@ pub(super) fn ab(
 ) -> Option<Receiver<HttpReport>> {
     let mut command = installed("ab")?;
     command.args(["-q", "-k", "-c", &connections.to_string()]);
-    // The program allocates memory for this many requests at its start. The option comes last, because
-    // `-t` sets it.
+    // ab allocates memory for this many requests at its start. The option comes last, because `-t`
+    // sets it.
     command.args(["-t", &seconds.to_string(), "-n2000000"]);
     command.arg(format!("http://{server}/"));
     Some(report(command, |text| HttpReport {
@@ -86,10 +88,10 @@ pub(super) struct Iperf3Server {
 }
 
 impl Iperf3Server {
-    /// Waits until it listens; `None` if it is not installed.
+    /// Starts the server, and waits until it listens; `None` if iperf3 is not installed.
     pub(super) fn start() -> Option<Self> {
         let mut command = installed("iperf3")?;
-        // It cannot print a port that the kernel has chosen.
+        // iperf3 cannot print a port that the kernel has chosen.
         let address = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
         let address = address.expect("a free port");
         command.args(["-s", "--forceflush", "-p", &address.port().to_string()]);
@@ -97,7 +99,7 @@ impl Iperf3Server {
         let log = BufReader::new(process.stdout.take().expect("it is piped"));
         let mut lines = log.lines().map_while(Result::ok);
         let listens = lines.any(|line| line.contains("listening on"));
-        // It may write more until it ends.
+        // iperf3 may write more until it ends.
         thread::spawn(move || lines.for_each(drop));
         let server = Self { process, address };
         assert!(listens, "iperf3 has ended");

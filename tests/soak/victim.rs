@@ -15,19 +15,21 @@ pub(super) struct Killed {
 }
 
 impl Killed {
-    /// Kills a random worker with a session of one of the servers, if there is one, and waits for its
-    /// replacement. Returns how many were killed so far.
+    /// Kills a random worker with a session of one of the servers, if there is one, and waits for
+    /// its replacement. Returns how many were killed so far.
     pub(super) fn kill_one_of(&mut self, servers: &[&Server]) -> usize {
         let server = servers[random(servers.len())];
         self.kill_first(server, |sessions| sessions > 0)
     }
 
-    /// Kills a random worker without a session, if there is one. Returns how many were killed so far.
+    /// Kills a random worker without a session, if there is one. Returns how many were killed so
+    /// far.
     pub(super) fn kill_an_idle_one_of(&mut self, server: &Server) -> usize {
         self.kill_first(server, |sessions| sessions == 0)
     }
 
-    /// Kills the first worker that may die, of all in a random order.
+    /// Tries the workers in a random order, and kills the first one that `may_die`. Returns how
+    /// many were killed so far.
     fn kill_first(&mut self, server: &Server, may_die: fn(u64) -> bool) -> usize {
         let mut pids = server.worker_pids();
         while !pids.is_empty() {
@@ -41,7 +43,7 @@ impl Killed {
 
     /// Kills a worker, if it may die. Returns whether it was killed.
     fn kill(&mut self, server: &Server, pid: u32, may_die: fn(u64) -> bool) -> bool {
-        // A stopped worker accepts no further client, so the number is exact.
+        // A suspended worker accepts no further client, so the number is exact.
         signal_to(pid, Signal::STOP);
         eventually("the worker has stopped", || state(pid) == Some('T'));
         let sessions = sessions(pid, server.address().port());
@@ -61,7 +63,8 @@ impl Killed {
     }
 }
 
-/// The letter behind the name, which is in brackets and may contain anything.
+/// Returns the state of a process: the letter behind its name, which is in parentheses and may
+/// contain anything.
 pub(super) fn state(pid: u32) -> Option<char> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     stat.rsplit_once(") ")?.1.chars().next()

@@ -62,7 +62,7 @@ pub enum Scheme {
     Dark,
 }
 
-/// The elements among `checks` whose colour has too little contrast.
+/// A script that returns the elements among `checks` whose colour has too little contrast.
 const FAINT: &str = "
     const channel = (it) => (it /= 255) <= 0.04045 ? it / 12.92 : ((it + 0.055) / 1.055) ** 2.4;
     const luminance = (colour) => {
@@ -81,7 +81,8 @@ const FAINT: &str = "
             .map((colour) => `${selector} ${colour}`));";
 
 impl Browser {
-    /// Starts the browser. If it is not installed, it reports the calling test as not run.
+    /// Starts the browser. If it is not installed, reports the calling test as not run, and returns
+    /// `None`.
     ///
     /// # Panics
     ///
@@ -134,8 +135,8 @@ impl Browser {
         self.post("/execute/sync", &json!({"script": script, "args": []}))
     }
 
-    /// Waits until an expression of JavaScript is true in the page. `what` describes it in the panic
-    /// message.
+    /// Waits until an expression of JavaScript is true in the page. `what` describes it in the
+    /// panic message.
     ///
     /// # Panics
     ///
@@ -171,8 +172,9 @@ impl Browser {
         self.post("/actions", &json!({"actions": [keyboard]}));
     }
 
-    /// The elements whose colour has too little contrast with the page's, by their selector: less than
-    /// 4.5 for text, and less than 3 for shapes (WCAG 2.2), which have the property that colours them.
+    /// Returns the elements whose colour has too little contrast with the page's (WCAG 2.2), by
+    /// their selectors. Too little is less than 4.5 for texts, and less than 3 for shapes. Each
+    /// shape has the property that colours it.
     ///
     /// # Panics
     ///
@@ -260,8 +262,8 @@ impl Browser {
 
 /// Starts `chromedriver` on a free port. It and the browser leave files in `directory`.
 ///
-/// It needs the same port for IPv4 and IPv6. If another program has one of them, it ends, and is
-/// started again.
+/// `chromedriver` needs the same port for IPv4 and IPv6. If another program has one of the two,
+/// `chromedriver` ends, and is started again.
 fn start_driver(directory: &Path) -> (Child, SocketAddr) {
     let mut started = None;
     eventually("chromedriver listens", || {
@@ -288,7 +290,7 @@ fn try_start_driver(directory: &Path) -> Option<(Child, SocketAddr)> {
         let _ = driver.wait();
         return None;
     };
-    // It may write more until it ends.
+    // The driver may write more until it ends.
     thread::spawn(move || lines.for_each(drop));
     Some((driver, (Ipv4Addr::LOCALHOST, port).into()))
 }

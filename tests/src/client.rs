@@ -87,8 +87,8 @@ impl Client {
         Self::patient(stream)
     }
 
-    /// Connects with a receive buffer of about as many bytes as the kernel accepts for a client that
-    /// does not read.
+    /// Connects with a receive buffer of about as many bytes as the kernel accepts for a client
+    /// that does not read.
     ///
     /// # Panics
     ///

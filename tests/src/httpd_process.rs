@@ -71,15 +71,17 @@ impl Server {
             .unwrap_or_else(|(_, log)| panic!("the server ended: {log}"))
     }
 
-    /// Like [`from_command`](Self::from_command), with an error instead of a panic if it ends.
+    /// Like [`from_command`](Self::from_command), with an error instead of a panic if the server
+    /// ends.
     ///
     /// # Errors
     ///
-    /// Its exit status, and its log.
+    /// The server's exit status and its log.
     ///
     /// # Panics
     ///
-    /// If the command cannot be started, or neither logs the addresses nor ends within [`PATIENCE`].
+    /// If the command cannot be started, or neither logs the addresses nor ends within
+    /// [`PATIENCE`].
     pub fn try_from_command(
         mut command: Command,
         listeners: usize,
@@ -109,7 +111,8 @@ impl Server {
         Ok(server)
     }
 
-    /// Reads the log to its end, in a thread. The receiver gets each line, if it exists.
+    /// Reads the log to its end, in a thread. The receiver gets each line, as long as the receiver
+    /// exists.
     fn keep_log(&self, stderr: ChildStderr) -> Receiver<String> {
         let log = Arc::clone(&self.log);
         let (sender, receiver) = mpsc::channel();
@@ -174,7 +177,8 @@ impl Server {
         });
     }
 
-    /// Fetches `/status.json` over a new connection. `None` if the worker that accepts it ends first.
+    /// Fetches `/status.json` over a new connection. `None` if the worker that accepts it ends
+    /// first.
     ///
     /// # Panics
     ///
@@ -188,8 +192,8 @@ impl Server {
     /// Waits until `/status.json` lists this many worker processes, none of which is in `ended`.
     /// Returns their process ids.
     ///
-    /// After a reload, it waits for the end of the old workers: these accept connections for a moment
-    /// after the reload is counted and logged.
+    /// After a reload, this waits for the end of the old workers, because they accept connections
+    /// for a moment after the reload is counted and logged.
     ///
     /// # Panics
     ///
@@ -222,7 +226,7 @@ impl Server {
         self.log.lock().expect("nobody panicked").clone()
     }
 
-    /// The process id of the master, or of the server without one.
+    /// The process id of the master, or of the server if it has no master.
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.child.id()
@@ -251,21 +255,20 @@ impl Server {
         status.expect("just waited for")
     }
 
-    /// The process ids of the workers now, from `/proc`.
+    /// The process ids of the workers now, from `/proc`. The master of a new binary is a child too,
+    /// and is among them.
     ///
     /// # Panics
     ///
     /// If the system has no `/proc`.
     #[must_use]
-    ///
-    /// The master of a new binary is a child, too.
     pub fn worker_pids(&self) -> Vec<u32> {
         let children = children(self.pid()).into_iter();
         children.filter(|child| !is_store(*child)).collect()
     }
 
-    /// Starts a new binary by USR2, and returns the process id of its master. The log has it too, but two
-    /// programs write to one log, so their lines may be mixed.
+    /// Starts a new binary by USR2, and returns the process id of its master. The log has the
+    /// process id too, but two programs write to one log, so their lines may be mixed.
     #[must_use]
     pub fn start_binary(&self) -> u32 {
         let before = self.worker_pids();
@@ -279,8 +282,8 @@ impl Server {
         new.expect("just waited for")
     }
 
-    /// The process ids of the workers' descriptor stores now, from `/proc`. One that has ended is in the list
-    /// until its master has reaped it.
+    /// The process ids of the workers' descriptor stores now, from `/proc`. A store that has ended
+    /// is in the list until its master has reaped it.
     ///
     /// # Panics
     ///
@@ -316,8 +319,8 @@ fn poller() -> Option<&'static str> {
     name.as_deref()
 }
 
-/// Adds the poller of the environment to a command that becomes `httpd`, unless it has one. A shell
-/// passes the last arguments on.
+/// Adds the poller of the environment to a command that becomes `httpd`, unless it has one. If the
+/// command is a shell, it passes the last arguments on.
 fn choose_poller(command: &mut Command) {
     let Some(poller) = poller() else {
         return;
@@ -347,7 +350,7 @@ pub fn httpd_limited(descriptors: u32) -> Command {
 /// The command of a program with a limit on its descriptors.
 ///
 /// Descriptors that the program inherits from this process do not count. The shell counts them,
-/// since other tests open and close some meanwhile.
+/// because other tests open and close some meanwhile.
 #[must_use]
 pub fn limited(descriptors: u32, program: &Path) -> Command {
     let limit = format!(

@@ -12,16 +12,17 @@ use rustix::process::Signal;
 
 use crate::signal_to;
 
-/// A strace that is attached to some processes. Dropping it detaches; they continue.
+/// A strace that is attached to some processes. Dropping it detaches strace, and the processes
+/// continue.
 #[derive(Debug)]
 pub struct Strace {
     child: Child,
-    /// strace's messages. It ends if it cannot write them, and it writes one for each new thread.
+    /// The messages of strace, which writes one for each new thread, and ends if it cannot write.
     messages: BufReader<ChildStderr>,
 }
 
 impl Strace {
-    /// Attaches to a process and its threads, and returns when it has.
+    /// Attaches to a process and its threads, and returns when strace is attached.
     ///
     /// # Panics
     ///
@@ -62,8 +63,8 @@ impl Strace {
 impl Strace {
     /// Detaches, and waits until strace has written what it has seen.
     ///
-    /// strace hangs if a process with threads ends meanwhile: it waits for the process, whose last
-    /// thread waits for strace. So it is killed after some time.
+    /// strace hangs if a process with threads ends meanwhile, because strace waits for the process,
+    /// whose last thread waits for strace. So strace is killed after some time.
     ///
     /// # Panics
     ///
@@ -82,7 +83,7 @@ impl Strace {
 
 impl Drop for Strace {
     fn drop(&mut self) {
-        // The kernel detaches a tracer's processes when it ends.
+        // The kernel detaches a tracer's processes when the tracer ends.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

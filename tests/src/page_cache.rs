@@ -15,7 +15,8 @@ const CACHESTAT: libc::c_long = 451;
 pub fn pages_in_memory(file: &File) -> Option<u64> {
     let whole = [0_u64; 2];
     let mut found = [0_u64; 5];
-    // SAFETY: the kernel reads an offset and a length, and writes five numbers: both arrays are as long.
+    // SAFETY: the kernel reads an offset and a length, and writes five numbers. Both arrays are
+    // that long.
     let result = unsafe {
         libc::syscall(
             CACHESTAT,

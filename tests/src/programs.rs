@@ -59,7 +59,7 @@ pub fn prefork_echo() -> &'static Path {
 /// If it does not build.
 #[must_use]
 pub fn example(package: &str, name: &str) -> PathBuf {
-    // Cargo takes a fifth of a second to find that nothing has changed.
+    // Paths are kept, because cargo takes a fifth of a second to find that nothing has changed.
     static PATHS: Mutex<BTreeMap<String, PathBuf>> = Mutex::new(BTreeMap::new());
     let mut paths = PATHS.lock().unwrap_or_else(PoisonError::into_inner);
     let path = paths.entry(name.to_owned());
@@ -80,8 +80,8 @@ fn build(package: &str, kind: &str, name: &str) -> PathBuf {
         .expect("PROFILE is in the target directory");
     let mut build = cargo();
     build
-        // It is built with the features of the whole workspace, because CI's tests have built it
-        // like that already.
+        // The program is built with the features of the whole workspace, because CI's tests have
+        // built it like that already.
         .args([
             "build",
             "--quiet",

@@ -22,7 +22,7 @@ pub fn is_installed(program: &str) -> bool {
     is_installed
 }
 
-/// A running program, which ends at SIGTERM. Dropping it sends that, and waits.
+/// A running program, which ends at SIGTERM. Dropping it sends SIGTERM, and waits for the end.
 #[derive(Debug)]
 pub struct Running(Child);
 
@@ -37,14 +37,14 @@ impl Running {
         Self(command.spawn().expect("it starts"))
     }
 
-    /// Its process id.
+    /// The process id of the program.
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.0.id()
     }
 
-    /// Waits until the program listens on a TCP port, and returns the port. (A program that listens on
-    /// port 0 need not print which port it got.)
+    /// Waits until the program listens on a TCP port, and returns the port. (A program that listens
+    /// on port 0 need not print which port it got.)
     ///
     /// # Panics
     ///
@@ -63,7 +63,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // Not KILL: a program with processes of its own ends them first.
+        // This is not KILL, so that a program can first end processes of its own.
         let _ = try_signal_to(self.0.id(), Signal::TERM);
         let _ = self.0.wait();
     }

@@ -17,7 +17,7 @@ const PHONE: Screen = Screen {
     scale: 2,
 };
 
-/// Two minutes of history, and a little more.
+/// Seconds of history in the pictures: two minutes, and a little more.
 const RECORDED: u32 = 122;
 
 /// The expression that is true when the connections are even, and both a kill and a reload are in

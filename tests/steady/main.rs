@@ -115,9 +115,10 @@ fn serve_and_count() {
 
     let mut clients: Vec<_> = (0..50).map(|_| Client::connect(address)).collect();
     allocations_of(&mut clients, 20);
-    // The count includes construction, which may be over before the first client connects.
+    // The count includes the construction of the server, which may be over before the first client
+    // connects.
     assert!(watched_allocations() > 0, "the counter works");
-    // The `Date` may change meanwhile.
+    // The `Date` may change meanwhile, which must not allocate either.
     assert_eq!(
         allocations_of(&mut clients, 100),
         0,

@@ -47,7 +47,7 @@ fn ten_thousand_idle_clients_are_served_again() {
     eventually("it sleeps", || state(worker) == Some('S'));
     signal_to(worker, Signal::KILL);
     let killed = Instant::now();
-    // The store hands them on in the order of their descriptors.
+    // The store hands connections on in the order of their descriptors.
     let mut last = clients.split_off(9_999);
     assert_ne!(last[0].worker(), worker);
     println!(
@@ -223,7 +223,8 @@ fn a_kill_during_a_reload_loses_only_clients_of_the_dead() {
             now.len() == 2 && !now.iter().any(|worker| old.contains(worker))
         });
         let mut lost = 0;
-        // The kill came before the new workers served: its store keeps what has not moved yet.
+        // The kill came before the new workers served, so the victim's store keeps the connections
+        // that have not moved yet.
         let is_early = round % 3 == 0;
         let victims = before.iter().filter(|worker| **worker == victim).count();
         of_victims += if is_early { victims } else { 0 };
@@ -273,7 +274,7 @@ fn a_kill_during_an_upgrade_loses_only_clients_of_the_dead() {
     let before = workers_of(&mut clients);
     let old = server.worker_pids();
     let new = StoppedOnDrop(server.start_binary());
-    // Before the new binary serves, or while the old workers leave: either is a kill during an upgrade.
+    // The kill comes before the new binary serves, or while the old workers leave.
     let victim = before[0];
     server.signal(Signal::QUIT);
     let _ = try_signal_to(victim, Signal::KILL);
@@ -305,7 +306,7 @@ fn pending(pid: u32) -> u64 {
     set.map_or(0, |set| u64::from_str_radix(set.trim(), 16).expect("a set"))
 }
 
-/// The worker has no turn after its master is stopped, so it does not look for its successor.
+/// The worker is suspended before its master stops, so it does not look for its successor.
 #[test]
 fn a_worker_that_is_stuck_when_another_binary_takes_over_keeps_its_idle_clients() {
     let mut server = start(1, &[]);
@@ -329,7 +330,7 @@ fn a_worker_that_is_stuck_when_another_binary_takes_over_keeps_its_idle_clients(
     drop(new);
 }
 
-/// The replacement of a worker is not started before another binary takes over.
+/// The master does not replace the worker before the other binary takes over.
 #[test]
 fn a_worker_that_dies_just_before_another_binary_takes_over_keeps_its_idle_clients() {
     let mut server = start(1, &[]);
@@ -339,7 +340,7 @@ fn a_worker_that_dies_just_before_another_binary_takes_over_keeps_its_idle_clien
     eventually("the new binary serves", || {
         server.log().matches("listening on").count() == 2
     });
-    // The master sees both at once.
+    // The suspended master sees the death and QUIT at once.
     signal_to(server.pid(), Signal::STOP);
     eventually("it is stopped", || state(server.pid()) == Some('T'));
     kill(worker);

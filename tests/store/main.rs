@@ -1,5 +1,5 @@
-//! Clients of `httpd` whose worker dies, with descriptor stores. An idle client sees no close, and is
-//! answered on the same connection.
+//! Clients of `httpd` whose worker dies, with descriptor stores. An idle client sees no close, and
+//! is answered on the same connection.
 
 #![cfg(target_os = "linux")]
 
@@ -42,8 +42,8 @@ fn state(pid: u32) -> Option<char> {
     stat.rsplit_once(") ")?.1.chars().next()
 }
 
-/// Kills a worker that sleeps, and waits until it runs no more. Between the last byte of an answer and its
-/// mark a connection is not idle, and a worker that runs may read another request.
+/// Kills a worker that sleeps, and waits until it has died. A worker that runs may have sent the
+/// last byte of an answer and not yet marked the connection as idle, or may read another request.
 fn kill(worker: u32) {
     eventually("it sleeps", || state(worker) == Some('S'));
     signal_to(worker, Signal::KILL);

@@ -1,7 +1,7 @@
 //! A random worker is killed each second, while most clients are idle and some are always busy.
 //!
-//! The other servers get the same kills and the same clients, for comparison. A server that is not
-//! installed is left out.
+//! For comparison, nginx and `HAProxy` get the same kills and the same clients. A server that is
+//! not installed is left out.
 //!
 //!     STORE_SOAK_SECONDS=600 cargo test --release -p evcore-tests --test store soak -- --nocapture
 
@@ -49,12 +49,12 @@ fn random(below: usize) -> usize {
 struct Seen {
     kills: usize,
     answers: usize,
-    /// Connections that ended while their client waited for an answer.
+    /// Number of connections that ended while their client waited for an answer.
     lost_under_way: usize,
-    /// Connections that ended while their client did not wait for an answer.
+    /// Number of connections that ended while their client did not wait for an answer.
     lost_idle: usize,
-    /// Connections whose last answer came less than [`NOTED`] before the kill. On a busy machine a
-    /// worker may be delayed between an answer and its note that the connection is idle.
+    /// Number of connections whose last answer came less than [`NOTED`] before the kill. On a busy
+    /// machine a worker may be delayed between an answer and its note that the connection is idle.
     lost_just_answered: usize,
 }
 
@@ -69,7 +69,7 @@ struct Visitor {
     address: SocketAddr,
     stream: TcpStream,
     answered: Instant,
-    /// Connections that ended before their first answer.
+    /// Number of connections that ended before their first answer.
     lost: usize,
 }
 
@@ -157,7 +157,7 @@ impl Drop for SetOnDrop<'_> {
     }
 }
 
-/// Kills a random one of the workers each second. A worker that has just been killed is not one of them.
+/// Kills a random worker each second. `workers` returns those that live.
 fn soak(address: SocketAddr, workers: impl Fn() -> Vec<u32>, mut after_kill: impl FnMut()) -> Seen {
     let is_over = AtomicBool::new(false);
     let (answers, under_way) = (AtomicUsize::new(0), AtomicUsize::new(0));
@@ -176,7 +176,7 @@ fn soak(address: SocketAddr, workers: impl Fn() -> Vec<u32>, mut after_kill: imp
                             under_way.fetch_add(1 + visitor.reconnect(), Relaxed);
                         }
                     }
-                    // A client that is busy half of the time.
+                    // With these pauses, a client is busy half of the time.
                     thread::park_timeout(Duration::from_millis(random(4) as u64));
                 }
             });
@@ -207,7 +207,7 @@ fn soak(address: SocketAddr, workers: impl Fn() -> Vec<u32>, mut after_kill: imp
                     }
                     under_way.fetch_add(visitor.reconnect(), Relaxed);
                 } else if number % 10 == seen.kills % 10 {
-                    // The connection still works.
+                    // The request checks that the connection still works.
                     match visitor.ask() {
                         Ok(()) => seen.answers += 1,
                         Err(_) => {
@@ -283,8 +283,8 @@ impl Other {
         })
     }
 
-    /// The process ids of its workers. A server that has ended is started again, as a service manager
-    /// does. (A master of `HAProxy` that has lost its worker ends all processes.)
+    /// The process ids of the server's workers. A server that has ended is started again, as a
+    /// service manager does. (A master of `HAProxy` that has lost its worker ends all processes.)
     fn workers(&mut self) -> Vec<u32> {
         if self.child.try_wait().is_ok_and(|ended| ended.is_some()) {
             self.child = launch(self.program, &self.directory).expect("it is installed");
@@ -323,7 +323,7 @@ fn children(pid: u32) -> Vec<u32> {
     pids.filter_map(Result::ok).collect()
 }
 
-/// The same soak for nginx, and for `HAProxy`, which has one process of workers.
+/// Runs the same soak for nginx, and for `HAProxy`, which has one process of workers.
 fn others() {
     for program in ["nginx", "haproxy"] {
         let Some(server) = Other::start(program) else {

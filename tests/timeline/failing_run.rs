@@ -113,7 +113,7 @@ fn the_keyboard_leads_from_the_fault_to_the_lost_bytes() {
     page.browser.press(END);
     assert!(page.at().contains("the run ends"), "{}", page.at());
     page.browser.press('F');
-    // A capital letter comes with Shift only from a real keyboard.
+    // Only a real keyboard sends Shift with a capital letter, so the test clicks the button.
     page.browser
         .run("document.getElementById('fault-before').click()");
     assert!(page.at().contains("fault ShortWrite"), "{}", page.at());
@@ -160,7 +160,7 @@ fn both_axes_draw_every_kind_of_thing_in_the_picture() {
     };
     page.browser.show_on(DESKTOP, Scheme::Light);
     page.browser.run("go(0)");
-    // The colours of the pixels of the picture, as the style sheet names them.
+    // The script returns the names in the style sheet whose colours no pixel of the picture has.
     let drawn = "const pen = canvas.getContext('2d');
         const pixels = pen.getImageData(0, 0, canvas.width, canvas.height).data;
         const seen = new Set();

@@ -1,4 +1,4 @@
-//! The page as the tests see it.
+//! A page in a browser, with the calls that the tests need.
 
 use std::fs;
 
@@ -12,7 +12,7 @@ pub(crate) struct Page {
 }
 
 impl Page {
-    /// Opens a page from a file. `None` without a browser.
+    /// Opens a page from a file. Returns `None` if there is no browser.
     pub(crate) fn open(html: &str) -> Option<Self> {
         let mut browser = Browser::start()?;
         let scratch = Scratch::new("page");
@@ -51,8 +51,8 @@ impl Page {
         self.text("#at")
     }
 
-    /// Asserts that the console has shown no error since the last call, such as something that the page
-    /// wanted to load.
+    /// Asserts that the console has shown no error since the last call, such as something that the
+    /// page wanted to load.
     pub(crate) fn assert_no_error(&mut self) {
         assert_eq!(self.browser.take_console_errors(), [""; 0]);
     }

@@ -3,10 +3,11 @@
 //!     cargo run --example async_tls --features serve -- 127.0.0.1:7007 certificate.pem key.pem 4
 //!     openssl s_client -connect 127.0.0.1:7007
 //!
-//! The last argument is the number of worker processes, 1 if it is left out. A client that does not
-//! finish its handshake, or is silent, is disconnected after 10 or 60 seconds, and after a second if its
-//! worker stops. `kill -HUP` replaces the workers: a TLS session cannot move to another process, so a
-//! client that goes on to send keeps its old worker, for up to 30 seconds.
+//! The last argument is the number of worker processes, 1 if it is left out. A client is
+//! disconnected if its handshake takes longer than 10 seconds, or if it is silent for 60 seconds
+//! (for one second if its worker stops). `kill -HUP` replaces the workers. A TLS session cannot
+//! move to another process, so a client that goes on sending keeps its old worker, for up to 30
+//! seconds.
 use std::{env, error::Error, io, sync::Arc, time::Duration};
 
 use evcore::Address;
@@ -25,7 +26,8 @@ const IDLE_MAX: Duration = Duration::from_secs(60);
 /// The time for which a stop waits for the next bytes of a client.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// Waits until a stop has begun, and its grace is over. Returns the length of no bytes.
+/// Waits until a stop has begun, and its grace is over. Returns 0, like a read at the end of the
+/// stream.
 async fn stops() -> io::Result<usize> {
     shutting_down().await;
     sleep(GRACE).await;
@@ -47,7 +49,7 @@ async fn echo(stream: TcpStream, acceptor: TlsAcceptor) -> io::Result<()> {
 
 async fn serve(stream: TcpStream, peer: Address, acceptor: TlsAcceptor) {
     if let Err(error) = echo(stream, acceptor).await {
-        eprintln!("{peer}: {error}"); // of this client alone
+        eprintln!("{peer}: {error}"); // the error concerns only this client
     }
 }
 

@@ -3,8 +3,9 @@
 //!     cargo run --example chat -- 127.0.0.1:7007
 //!
 //! A client that does not read while 100 messages wait for it is disconnected. Ctrl-C ends the server.
-//! It is one process, because the room is in its memory: workers of `evcore-serve` would need a broker
-//! between them. `rooms` of that crate moves its clients at a reload instead.
+//! The server is one process, because the room is in its memory. Several workers would need a
+//! broker between them. The example `rooms` of `evcore-serve` has one worker, too, but keeps its
+//! clients in a reload.
 use std::{cell::RefCell, collections::HashMap, env, error::Error, rc::Rc, time::Duration};
 
 use async_channel::{Receiver, Sender};
@@ -24,12 +25,12 @@ struct Room {
 /// The place of a client in the room.
 struct Place {
     queue: Sender<Message>,
-    /// When it is dropped, the task of the client ends.
+    /// Dropping this sender ends the task of the client.
     _stay: Sender<()>,
 }
 
 impl Room {
-    /// Sends a message to all clients but one. A client that is too slow loses its place.
+    /// Sends a message to all clients except its sender. A client that is too slow loses its place.
     fn broadcast(&self, from: u64, message: &Message) {
         let mut clients = self.clients.borrow_mut();
         clients.retain(|client, place| {
@@ -38,7 +39,7 @@ impl Room {
     }
 }
 
-/// Leaves the room when the task of the client ends, for whatever reason.
+/// A guard in the task of a client, which takes the client out of the room when the task ends.
 struct Member {
     room: Rc<Room>,
     number: u64,

@@ -66,7 +66,7 @@ impl Upstream {
         Ok(sender)
     }
 
-    /// Keeps a connection once the response has been taken from it, unless the worker stops.
+    /// Keeps a connection as soon as it can take another request, unless the worker stops.
     fn keep(self: &Rc<Self>, mut sender: SendRequest<Incoming>) {
         let upstream = Rc::clone(self);
         drop(spawn_local(async move {
@@ -143,7 +143,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         eprintln!("listening on {}", listener.local_addr());
     }
     let server = server.on_event(|event| eprintln!("{event}"));
-    // Each client needs two streams, two tasks and their timeouts.
+    // Each client needs two connections: its own, and one to the server.
     let server = server.event_loop(|builder| builder.connections(20_000));
     server.run(move |mut worker| {
         let upstream = Rc::new(Upstream {

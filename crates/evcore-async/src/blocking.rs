@@ -1,4 +1,4 @@
-//! Blocking work, which threads do.
+//! Blocking work, done by threads and awaited by tasks.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -22,10 +22,10 @@ use crate::wait_queue::WaitQueue;
 
 /// Threads for work that blocks or computes for long, such as name resolution, files and compression.
 ///
-/// A job that comes while the pool is full waits for room, and jobs get room in the order in which they
-/// came. So poll the future of a job until it ends, or drop it: while it waits for room and is not
-/// polled, the later jobs wait, too. If a future is dropped, its job still runs to the end once the pool
-/// has taken it. A pool belongs to the executor in which it was made.
+/// A job that comes while the pool is full waits for room, and jobs get room in the order in which
+/// they came. So poll the future of a job until it ends, or drop it. While a future that waits for
+/// room is not polled, the later jobs wait, too. If a future is dropped after the pool has taken
+/// its job, the job still runs to its end. A pool belongs to the executor in which it was made.
 ///
 /// ```
 /// use evcore_async::{BlockingPool, Runtime};
@@ -49,7 +49,7 @@ pub struct BlockingPool {
 struct Jobs {
     pool: RefCell<Pool<Token, JobOutput>>,
     awaiting_room: WaitQueue,
-    /// The number of the executor that takes the results.
+    /// The identity of the executor that takes the results.
     executor: u64,
 }
 
@@ -69,8 +69,8 @@ impl BlockingPool {
         Ok(Self::from_pool(pool))
     }
 
-    /// Takes a pool that [wakes](evcore::Handle::wake) the loop of this runtime, such as the pool of a
-    /// simulator.
+    /// Makes a blocking pool from a pool that [wakes](evcore::Handle::wake) the loop of this
+    /// runtime, such as the pool of a simulator.
     ///
     /// # Panics
     ///
@@ -158,7 +158,7 @@ impl Announced for Jobs {
                 _ => None,
             });
             waker.flatten().into_iter().for_each(Waker::wake);
-            // Nobody awaits the result if it is left, so it is dropped here.
+            // A result that was not stored has no future that awaits it, and is dropped here.
             let dropped = catch_unwind(AssertUnwindSafe(|| drop(result)));
             panic = panic.or(dropped.err());
         }

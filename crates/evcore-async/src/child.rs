@@ -9,10 +9,11 @@ use signal_hook::consts::SIGCHLD;
 use crate::signals::Signals;
 use crate::timeout::timeout;
 
-/// The time after which a child is asked for its status, although no signal has come.
+/// Interval at which the status of a child is read even if no signal comes.
 const WITHOUT_SIGNAL: Duration = Duration::from_secs(1);
 
-/// A child process. It keeps running when its value is dropped, as with the standard library.
+/// A child process. It keeps running when this value is dropped, like a child of the standard
+/// library.
 ///
 /// `get_mut` returns the [`std::process::Child`], which has the pipes. [`Watched`](crate::Watched) waits
 /// for a non-blocking pipe. A [`BlockingPool`](crate::BlockingPool) reads a blocking pipe.
@@ -51,7 +52,8 @@ impl Child {
         Ok(Self { child, ended })
     }
 
-    /// Closes the child's standard input, and waits for its end. Another call returns the same status.
+    /// Closes the child's standard input, and waits for its end. A later call returns the same
+    /// status.
     ///
     /// # Errors
     ///
@@ -62,13 +64,14 @@ impl Child {
             if let Some(status) = self.child.try_wait()? {
                 return Ok(status);
             }
-            // A shutdown waits for the sleep, and not for a signal. The sleep ends, because no signal comes
-            // if the process blocks it, or if other code has replaced its handler.
+            // This has a timeout, because a shutdown waits for a sleep but not for a signal. The
+            // timeout is short, because no signal comes if the process blocks SIGCHLD, or if other
+            // code has replaced its handler.
             let _ = timeout(WITHOUT_SIGNAL, self.ended.recv()).await;
         }
     }
 
-    /// Returns the standard library's child, which has the call that kills it and its pipes.
+    /// Returns the standard library's child, which has its pipes, and the call that kills it.
     pub fn get_mut(&mut self) -> &mut process::Child {
         &mut self.child
     }

@@ -1,8 +1,9 @@
 //! The loop that is lent to a future while it is polled.
 //!
-//! A future has no argument for its loop. So the loop is lent through a variable of the thread, for as
-//! long as a poll lasts. A closure that is passed to [`with`] uses the loop alone: it calls no future, no
-//! waker and no destructor of the application, because each of these may need the loop, too.
+//! The poll of a future has no argument for the loop. So the loop is lent through a variable of the
+//! thread, for as long as the poll lasts. A closure that is passed to [`with`] uses nothing but the
+//! loop. It calls no future, no waker and no destructor of the application, because each of these
+//! may call [`with`], too.
 
 use std::any::Any;
 use std::cell::Cell;
@@ -18,13 +19,13 @@ use crate::run_queue::RunQueue;
 scoped_thread_local!(static mut LENT: for<'a> &'a mut (dyn Lent + 'a));
 
 std::thread_local! {
-    /// The number of the executor that has lent its loop, or 0.
+    /// The identity of the executor that has lent its loop, or 0.
     static ENTERED: Cell<u64> = const { Cell::new(0) };
 }
 
 /// The calls that futures make to a loop, whatever the type of its listeners.
 pub(crate) trait Lent {
-    /// The executor that lends the loop, as the module `shared` keeps it.
+    /// The executor that lends the loop: an `Rc<Shared>`.
     fn executor(&self) -> &dyn Any;
     fn add(&mut self, source: &dyn Source, interest: Interest) -> Result<Token>;
     fn add_background(&mut self, source: &dyn Source) -> Result<Token>;
@@ -60,7 +61,7 @@ struct Loan<'a, L: Acceptor> {
 /// The timer of a sleep.
 const SLEEP: Timer = Timer::READ;
 
-/// The longest time that an `Instant` can be moved by on every system: some 30 years.
+/// A long time by which an `Instant` can be moved on every system: some 30 years.
 pub(crate) const FAR: Duration = Duration::from_secs(1 << 30);
 
 impl<L: Acceptor> Lent for Loan<'_, L> {
@@ -140,7 +141,7 @@ impl<L: Acceptor> Lent for Loan<'_, L> {
 
     fn now(&self) -> Instant {
         let clock = self.ev.clock();
-        // The turn may have taken long.
+        // The loop's time is the beginning of the turn, which may be long ago.
         let lasted_ns = clock
             .monotonic_ns_now()
             .saturating_sub(clock.monotonic_ns());
@@ -206,7 +207,7 @@ pub(crate) fn with<R>(call: impl FnOnce(&mut dyn Lent) -> R) -> R {
     LENT.with(|lent| call(lent))
 }
 
-/// The loop that is lent, as an edge stream needs it.
+/// The loop that is lent, as an [`EdgeLoop`].
 pub(crate) struct LentLoop;
 
 impl EdgeLoop for LentLoop {

@@ -7,11 +7,11 @@ use std::task::{Context, Poll, ready};
 
 use futures_io::{AsyncRead, AsyncWrite};
 
-/// Maximum number of pieces that one poll copies in each direction, if the streams are always ready.
-/// Then other tasks run.
+/// Maximum number of pieces that one poll copies in each direction, if the streams are always
+/// ready. After that, other tasks run.
 const PIECES: usize = 64;
 
-/// The bytes that are kept for each direction.
+/// Size of the buffer of each direction.
 const BUFFER: usize = 16 * 1024;
 
 /// Copies in both directions until both streams have ended, and returns the number of bytes copied from
@@ -74,7 +74,7 @@ struct Direction {
 #[derive(PartialEq)]
 enum Stage {
     Copying,
-    /// The reader has ended.
+    /// The reader has ended, and the writer is not closed yet.
     Closing,
     Closed,
 }

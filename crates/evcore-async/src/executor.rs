@@ -57,7 +57,7 @@ pub struct Executor {
 }
 
 impl Executor {
-    /// Makes an executor without tasks, for the tokens of this loop. Allocates a little.
+    /// Makes an executor without tasks, for this loop. Allocates a little.
     ///
     /// # Panics
     ///
@@ -70,14 +70,14 @@ impl Executor {
         Self { shared }
     }
 
-    /// Handles a step, if it concerns a task or a source that a task waits for. Otherwise returns
-    /// it.
+    /// Handles a step if it concerns a task, or something that a task waits for. Returns any other
+    /// step.
     ///
     /// [`Step::Woken`] and [`Step::ShuttingDown`] are both handled and returned. [`Step::Accepted`]
     /// is always returned. Make a [`Stream`](crate::Stream) of its connection within
     /// [`enter`](Self::enter).
     ///
-    /// `ev` is the loop of [`new`](Self::new).
+    /// `ev` must be the loop that was passed to [`new`](Self::new).
     ///
     /// # Panics
     ///
@@ -121,8 +121,8 @@ impl Executor {
         })
     }
 
-    /// Spawns a task, which is due at once. It is polled after the tasks that were due before it,
-    /// of which a turn of the loop polls at most 256.
+    /// Spawns a task, which is due at once. It is polled after the tasks that were due before it.
+    /// The executor makes at most 256 polls in a turn of the loop.
     ///
     /// # Errors
     ///
@@ -157,9 +157,10 @@ impl Executor {
     ///
     /// A thread checks once in each `limit`, and reports a poll that it finds in two checks in a row.
     /// The report therefore comes one to two times `limit` after the poll has begun. `report` runs on
-    /// that thread, which ends with the executor. A second call changes nothing. For polls that take
-    /// long but end, the loop has a [watchdog](evcore::InstrumentOptions::watchdog);
-    /// [`spawned_at`](Self::spawned_at) returns where the task of its slow step was spawned.
+    /// that thread, which ends with the executor. A second call has no effect. The loop's
+    /// [watchdog](evcore::InstrumentOptions::watchdog) reports polls that take long but end.
+    /// [`spawned_at`](Self::spawned_at) returns the place where the task of such a slow step was
+    /// spawned.
     ///
     /// # Errors
     ///
@@ -190,7 +191,7 @@ impl Executor {
         Ok(())
     }
 
-    /// The number of tasks.
+    /// The number of tasks that have not ended.
     #[must_use]
     pub fn tasks(&self) -> usize {
         self.shared.tasks()
@@ -205,18 +206,19 @@ impl Executor {
         self.shared.location(token)
     }
 
-    /// Drops all tasks, and ends their tokens. The program goes on without them.
+    /// Drops all tasks, and removes their tokens from the loop. The executor can be used
+    /// afterwards.
     ///
-    /// An executor that is dropped drops its tasks, too. Their tokens then stay in the loop, where their
-    /// streams count as connections, and the loop refuses later descriptors with the same numbers. So
-    /// clear an executor before you drop it, unless its loop ends, too.
+    /// Dropping an executor also drops its tasks, but their tokens stay in the loop. There, the
+    /// streams of the tasks still count as connections, and the loop refuses later descriptors with
+    /// the same numbers. So clear an executor before you drop it, unless you drop its loop, too.
     pub fn clear<L: Acceptor>(&self, ev: &mut EventLoop<L>) {
         let panic = self.enter(ev, || self.drop_tasks());
         self.shared.resume(panic);
     }
 
-    /// Drops the tasks while the limit is 0, because a task may spawn another one when it is dropped.
-    /// Returns the first panic of a destructor.
+    /// Drops the tasks while the limit is 0, because the destructor of a task may spawn another
+    /// task. Returns the first panic of a destructor.
     fn drop_tasks(&self) -> Option<Panic> {
         let limit = self.shared.tasks_max.replace(0);
         let panic = self.shared.abort_all();

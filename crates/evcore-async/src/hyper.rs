@@ -1,7 +1,7 @@
 //! The parts of a runtime that hyper needs: streams, a timer and an executor.
 //!
-//! [`Stream`] is a connection of hyper. [`LoopTimer`] and [`LocalExecutor`] are for hyper's builders. The
-//! example `hyper_hello` is a server.
+//! [`Stream`] implements hyper's traits of a connection. [`LoopTimer`] and [`LocalExecutor`] are
+//! for hyper's builders. The example `hyper_hello` is a server.
 
 use std::future::Future;
 use std::io;
@@ -24,7 +24,7 @@ impl<S: Transport + Source> Read for Stream<S> {
         cx: &mut Context<'_>,
         mut buffer: ReadBufCursor<'_>,
     ) -> Poll<io::Result<()>> {
-        // Only an unsafe call can advance the cursor, so the bytes are copied.
+        // Receiving into the cursor itself would need an unsafe call, so the bytes are copied.
         let mut scratch = self.scratch();
         let wanted = buffer.remaining().min(scratch.len());
         let received = Self::poll_read(&self, cx, &mut scratch[..wanted]);
@@ -101,8 +101,8 @@ impl Timer for LoopTimer {
     }
 }
 
-/// hyper's sleeps are `Send`. hyper does not move them to another thread as long as its connections stay
-/// on their thread; if one is moved, the wrapper panics.
+/// A sleep for hyper, which requires `Send`. hyper does not move a sleep to another thread as long
+/// as its connections stay on their thread. If a sleep is moved, the wrapper panics.
 struct LoopSleep(SendWrapper<Sleep>);
 
 impl Future for LoopSleep {
@@ -116,8 +116,8 @@ impl Future for LoopSleep {
 impl hyper::rt::Sleep for LoopSleep {}
 
 /// An executor for hyper that spawns each future as a task. At the
-/// [limit](crate::Executor::set_tasks_max) of tasks a future is dropped, which resets its stream of
-/// HTTP/2.
+/// [limit](crate::Executor::set_tasks_max) of tasks the future is dropped, which resets its HTTP/2
+/// stream.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LocalExecutor;
 

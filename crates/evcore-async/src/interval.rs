@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::sleep::{Sleep, deadline_after, now, sleep_until};
 
-/// Ticks once in a period. The first tick is a period from now.
+/// Returns a source of ticks, one in each `period`. The first tick is due one period from now.
 ///
 /// # Panics
 ///
@@ -34,7 +34,7 @@ pub fn interval(period: Duration) -> Interval {
     Interval { sleep, period }
 }
 
-/// Ticks at a fixed rate. [`interval`] returns it.
+/// A source of ticks at a fixed rate. [`interval`] returns it.
 #[derive(Debug)]
 pub struct Interval {
     /// The sleep until the next tick.
@@ -45,8 +45,9 @@ pub struct Interval {
 impl Interval {
     /// Waits for the next tick, and returns its due time.
     ///
-    /// A tick that comes while no task waits is kept. If several ticks are due by then, only the first
-    /// is returned, the others are skipped, and the rate is kept.
+    /// A tick that becomes due while no task waits is kept for the next call. If several ticks are
+    /// due at that call, it returns the first and skips the others. The later ticks keep the
+    /// original rate.
     pub async fn tick(&mut self) -> Instant {
         poll_fn(|cx| self.poll_tick(cx)).await
     }

@@ -11,9 +11,10 @@ use crate::join_error::JoinError;
 use crate::shared::Shared;
 use crate::task::Task;
 
-/// Waits for the output of a task. [`spawn_local`](crate::spawn_local) returns it.
+/// The handle of a task: a future that returns the task's output.
+/// [`spawn_local`](crate::spawn_local) returns a handle.
 ///
-/// Dropping it lets the task run on; [`abort`](Self::abort) ends the task.
+/// Dropping the handle lets the task run on. [`abort`](Self::abort) ends the task.
 ///
 /// ```
 /// use evcore_async::{JoinError, Runtime, spawn_local};
@@ -32,7 +33,7 @@ use crate::task::Task;
 #[must_use = "dropping it lets the task run on: write `drop(spawn_local(..))` if this is intended"]
 pub struct JoinHandle<T> {
     shared: Rc<Shared>,
-    /// `None` once the handle is dropped.
+    // Invariant: `Some` until the drop.
     task: Option<Rc<Task>>,
     /// True if the output was taken.
     is_over: bool,
@@ -53,7 +54,7 @@ impl<T> JoinHandle<T> {
         self.task.as_ref().expect("it is taken by the drop")
     }
 
-    /// Ends the task, unless it has ended: drops its future, and its output is
+    /// Ends the task, unless it has already ended. Its future is dropped, and its output is
     /// [`JoinError::Aborted`]. A task that aborts itself ends after the present poll.
     pub fn abort(&self) {
         self.shared.abort(self.task());

@@ -23,8 +23,8 @@
 //! # In the simulator
 //!
 //! The same futures run on the loop of `evcore-sim`, over simulated sockets and time. Each process is an
-//! [`Executor`] with its loop. This program runs a server and two clients with a hundred seeds, while
-//! packets are late, buffers are full, calls are short, and processes pause:
+//! [`Executor`] with its loop. This program runs a server and two clients with a hundred seeds,
+//! while packets are late, buffers are full, reads and writes are short, and processes pause:
 //!
 //! ```
 //! use evcore::{EventLoop, Step};
@@ -80,7 +80,7 @@
 //! # Panics
 //!
 //! Calls that need the loop panic outside a runtime: [`spawn_local`], [`sleep`], [`Stream::new`]
-//! and others. A destructor never panics there.
+//! and others. No destructor of this crate panics outside a runtime.
 #![forbid(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

@@ -17,8 +17,8 @@ use crate::watched::Watched;
 
 /// A TCP or Unix listener, or a listener of a simulator, which accepts a client when a task awaits one.
 ///
-/// A client is accepted only if a task awaits one, so clients that come too fast wait in the
-/// backlog: a server acquires a permit, and then accepts.
+/// Clients that no task awaits stay in the backlog. So a server that limits its clients acquires a
+/// permit before it accepts.
 ///
 /// If several workers share such a listener, their load is not balanced. To balance it, give the
 /// listener to the loop, as the workers of `evcore-serve` do, and make a [`Stream`] of each
@@ -49,7 +49,8 @@ pub type TcpListener = Listener;
 pub type UnixListener = Listener;
 
 impl Listener {
-    /// Listens at an address: `127.0.0.1:80`, `[::1]:80`, `unix:/run/socket`; port 0 is any free one.
+    /// Listens at an address: `127.0.0.1:80`, `[::1]:80`, `unix:/run/socket`. Port 0 chooses any
+    /// free port.
     ///
     /// # Errors
     ///
@@ -58,7 +59,7 @@ impl Listener {
         Self::new(evcore::Listener::bind(address)?)
     }
 
-    /// The address.
+    /// The address of this listener, with the port that was chosen.
     #[must_use]
     pub fn local_addr(&self) -> Address {
         self.watched.with(|listener| listener.local_addr().clone())
@@ -82,17 +83,18 @@ impl<L: Acceptor<Stream: Transport>> Listener<L> {
 
     /// Waits for a client. One task at a time may wait: if two tasks wait, only the later one is woken.
     ///
-    /// If the loop is at its limit of [connections](evcore::Builder::connections), the call waits until
-    /// one of them ends; if descriptors or memory run out, it tries again after half a second. A client
-    /// whose stream the poller refuses is closed.
+    /// If the loop is at its limit of [connections](evcore::Builder::connections), the call waits
+    /// until one of them ends. If descriptors or memory run out, the call tries again after half a
+    /// second. A client whose stream the poller refuses is closed.
     ///
     /// # Errors
     ///
-    /// The listener itself is broken, or is used by a task of another runtime.
+    /// If the listener itself is broken, or if the calling task belongs to another runtime.
     pub async fn accept(&self) -> io::Result<(Stream<L::Stream>, Address)> {
         let place = self.watched.shared().awaiting_room.place();
         loop {
-            // A connection that is not this executor's may end without a wake-up.
+            // The pause limits each wait, because the end of a connection that is not this
+            // executor's wakes no task.
             while timeout(Backoff::PAUSE, poll_fn(|cx| poll_room(&place, cx)))
                 .await
                 .is_err()

@@ -18,7 +18,7 @@ pub(crate) struct Registration {
 }
 
 impl Registration {
-    /// Begins a token without a descriptor.
+    /// Adds a token without a descriptor to the loop.
     ///
     /// # Panics
     ///
@@ -28,7 +28,7 @@ impl Registration {
         Self::begin(token.expect("a loop has 16 million tokens"), slot)
     }
 
-    /// Begins a token without a descriptor, for which a shutdown waits.
+    /// Adds a token without a descriptor to the loop. A shutdown waits for the token.
     ///
     /// # Panics
     ///
@@ -39,7 +39,7 @@ impl Registration {
         registration
     }
 
-    /// Begins the token of a descriptor that is not a connection. The loop reports the descriptor as
+    /// Adds the token of a descriptor that is not a connection. The loop reports the descriptor as
     /// long as it is readable. The slot owns the descriptor.
     pub(crate) fn of_background<S: Source>(
         descriptor: S,
@@ -65,8 +65,8 @@ impl Registration {
         called.expect("the slot is there until the drop")
     }
 
-    /// Waits until the event of its slot has come. The task is woken only if the previous call returned
-    /// `Pending`.
+    /// Returns ready if the event of the slot has happened. Otherwise stores the waker, which is
+    /// woken when the event happens.
     pub(crate) fn poll_event(&self, cx: &Context<'_>) -> Poll<()> {
         let waker = cx.waker().clone();
         self.with_slot(|slot| {
@@ -76,7 +76,7 @@ impl Registration {
             }
             (Poll::Pending, event.waker.replace(waker))
         })
-        .0 // the other waker is dropped here
+        .0 // a waker is dropped here, when no slot is borrowed
     }
 
     /// Returns whether the loop of this token is lent.

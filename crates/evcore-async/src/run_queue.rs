@@ -8,7 +8,7 @@ use evcore::Token;
 /// The tasks of an executor that are due. One posted step, the step of the runner's token, polls many of
 /// them, because a posted step takes longer than most polls.
 pub(crate) struct RunQueue {
-    /// Number of the executor: nonzero, and unique in the process.
+    /// The identity of the executor: a nonzero number that is unique in the process.
     pub(crate) id: u64,
     /// The token whose step polls the tasks.
     pub(crate) runner: Token,
@@ -18,7 +18,8 @@ pub(crate) struct RunQueue {
     due: RefCell<VecDeque<Token>>,
     /// True if the runner is posted, or if its step is polling tasks.
     is_running: Cell<bool>,
-    /// Number of tasks that still run before the main future, because they were due when it was woken.
+    /// Number of tasks that still run before the main future (of `Runtime::block_on`), because they
+    /// were due when it was woken.
     before_main: Cell<usize>,
     /// The latest turn in which tasks were polled, and the number of polls that are left in it.
     turn: Cell<u64>,
@@ -46,8 +47,8 @@ impl RunQueue {
         !self.is_running.replace(true)
     }
 
-    /// Allows `polls_max` polls in a turn, if this is its first step of the runner. (The main future may
-    /// divide the polls of a turn into many steps.)
+    /// Begins a step of the runner. The first step in a turn allows `polls_max` polls for the whole
+    /// turn. (A main future that yields divides the polls of a turn into several steps.)
     #[inline]
     pub(crate) fn begin_turn(&self, turn: u64, polls_max: usize) {
         if self.turn.replace(turn) != turn {
@@ -81,7 +82,7 @@ impl RunQueue {
         }
     }
 
-    /// Ends a step of the runner. Returns whether it has to be posted again.
+    /// Ends a step of the runner. Returns whether the runner has to be posted again.
     pub(crate) fn pause(&self) -> bool {
         self.before_main.set(usize::MAX);
         let is_due = !self.due.borrow().is_empty();

@@ -56,11 +56,11 @@ impl Runtime {
 }
 
 impl<L: Acceptor> Runtime<L> {
-    /// Runs a future to its end, and the tasks that it spawns meanwhile. A later call goes on with the
-    /// tasks that have not ended.
+    /// Runs a future to its end, and meanwhile all tasks of the runtime. A later call goes on with
+    /// the tasks that have not ended.
     ///
-    /// Clients that listeners of the loop itself accept are closed. To serve such clients, use an
-    /// [`Executor`].
+    /// The loop may have listeners of its own, but the clients that they accept are closed. To
+    /// serve such clients, use an [`Executor`].
     ///
     /// # Errors
     ///
@@ -93,7 +93,8 @@ impl<L: Acceptor> Runtime<L> {
         output.unwrap_or_else(|panic| resume_unwind(panic))
     }
 
-    /// Runs turns until `poll` returns ready. A step of the main future's token calls it.
+    /// Runs turns of the loop until `poll` returns ready. Each step of the main future's token
+    /// calls `poll`.
     fn run<T>(
         &mut self,
         (main, at): (Token, &'static Location<'static>),
@@ -131,13 +132,13 @@ impl<L: Acceptor> Runtime<L> {
         self.executor.spawn(&mut self.ev, future)
     }
 
-    /// The executor, for limits, panics, and the place where a task was spawned.
+    /// Returns the executor, for example to limit the tasks.
     #[must_use]
     pub fn executor(&self) -> &Executor {
         &self.executor
     }
 
-    /// The loop, for its counters, its instruments, a handle or a shutdown.
+    /// Returns the loop, for example for its counters or a handle.
     #[must_use]
     pub fn event_loop(&mut self) -> &mut EventLoop<L> {
         &mut self.ev
@@ -151,7 +152,7 @@ impl<L: Acceptor> From<EventLoop<L>> for Runtime<L> {
     }
 }
 
-/// Ends the tasks with their loop.
+/// Drops the tasks while their loop exists.
 impl<L: Acceptor> Drop for Runtime<L> {
     fn drop(&mut self) {
         self.executor.clear(&mut self.ev);

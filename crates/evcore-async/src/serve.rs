@@ -10,9 +10,9 @@ use crate::executor::Executor;
 use crate::stream::TcpStream;
 
 impl Executor {
-    /// Serves as a worker of `evcore-serve` until the worker stops. `client` returns the task of
-    /// each accepted client. A client is closed if the poller refuses its stream, or if the
-    /// executor has as many tasks as its [limit](Self::set_tasks_max).
+    /// Serves as a worker of `evcore-serve` until the worker stops. `client` returns the future of
+    /// each accepted client, which is spawned as a task. A client is closed if the poller refuses
+    /// its stream, or if the executor has as many tasks as its [limit](Self::set_tasks_max).
     ///
     /// A worker that stops accepts no further client, and ends when its
     /// [shutdown](crate::shutting_down) is complete, or when the
@@ -43,8 +43,9 @@ impl Executor {
     ///
     /// # Panics
     ///
-    /// If the server has a [handover](evcore_serve::Server::handover), because a task cannot be moved to
-    /// another process; if a task panics, and [`set_resumes_panics`](Self::set_resumes_panics) is on.
+    /// If the server has a [handover](evcore_serve::Server::handover), because a task cannot be
+    /// moved to another process. If a task panics, and
+    /// [`set_resumes_panics`](Self::set_resumes_panics) is on.
     #[track_caller]
     pub fn serve<F: Future<Output: 'static> + 'static>(
         &self,

@@ -1,6 +1,7 @@
 //! The state that an executor shares with the futures that it polls: a slot for each of their tokens.
 //!
-//! No slot is borrowed while a future, a waker or a destructor of the application runs.
+//! No slot is borrowed while a future, a waker or a destructor of the application runs. A loop is
+//! *lent* while the code of a future may use it (see `context`).
 
 use std::any::Any;
 use std::cell::{Cell, OnceCell, RefCell};
@@ -47,14 +48,15 @@ pub(crate) struct Shared {
     /// The tokens that have ended while the loop was not lent, with the descriptors that they watch. They
     /// are still in the loop, and each has the slot of an orphan.
     orphans: RefCell<Vec<(Token, Box<dyn Any>)>>,
-    /// True if the executor is dropped, so that nothing ends orphans any more.
+    /// True if the executor is dropped, so that nothing removes orphans from the loop any more.
     is_gone: Cell<bool>,
     /// The place where the task of each token was spawned, kept after the task has ended.
     locations: RefCell<SecondaryMap<&'static Location<'static>>>,
     /// Tasks that have ended, whose memory later tasks use.
     spare_tasks: RefCell<Vec<Rc<Task>>>,
-    /// The listeners that wait until the loop has room for a connection. All of them are woken when a
-    /// connection of this executor ends, because the first one may have no client.
+    /// The tasks whose `accept` waits until the loop has room for a connection. All of them are
+    /// woken when a connection of this executor ends, because the listener of the first one may
+    /// have no client.
     pub(crate) awaiting_room: WaitQueue,
     /// The number of tasks that have not ended, and its limit.
     tasks: Cell<usize>,
@@ -96,7 +98,7 @@ impl Shared {
         }
     }
 
-    /// The number of this executor.
+    /// The identity of this executor: a number that is unique in the process.
     #[inline]
     pub(crate) fn id(&self) -> u64 {
         self.run_queue.id
@@ -134,7 +136,7 @@ impl Shared {
             let owner = Box::new((slot, owner));
             self.insert(token, Slot::Orphan);
             self.orphans.borrow_mut().push((token, owner));
-            // Any step ends the orphans.
+            // Any step of the loop ends the orphans, so this post causes one.
             self.remote.post(self.run_queue.runner);
         }
     }
@@ -146,7 +148,7 @@ impl Shared {
         drop(self.orphans.take());
     }
 
-    /// Ends the tokens whose end is pending. The loop is lent.
+    /// Removes the orphans from the loop, which must be lent.
     pub(crate) fn end_orphans(&self) {
         loop {
             let orphan = self.orphans.borrow_mut().pop();
@@ -157,13 +159,13 @@ impl Shared {
         }
     }
 
-    /// Returns whether the end of a token is pending.
+    /// Returns whether there are orphans, which are still in the loop.
     #[inline]
     pub(crate) fn has_orphans(&self) -> bool {
         !self.orphans.borrow().is_empty()
     }
 
-    /// The waker of a main future.
+    /// The waker of a main future, which `Runtime::block_on` polls.
     pub(crate) fn main_waker(&self, token: Token) -> Waker {
         let remote = Arc::clone(&self.remote);
         Waker::from(Arc::new(MainWaker { token, remote }))
@@ -190,7 +192,7 @@ impl Shared {
         enter(ev, (&self.run_queue, self), call)
     }
 
-    /// Begins a task, which is due. The loop is lent.
+    /// Begins a task, and makes it due. The loop must be lent.
     pub(crate) fn begin_task<F>(
         &self,
         token: Token,
@@ -211,7 +213,7 @@ impl Shared {
         task
     }
 
-    /// Polls the tasks that are due. The loop is lent.
+    /// Polls the tasks that are due. The loop must be lent.
     fn run_due(&self, turn: u64) {
         /// Ends the runner's step, even if a task panics, and posts the runner again if tasks are left.
         struct Pause<'a>(&'a RunQueue);
@@ -234,7 +236,7 @@ impl Shared {
         drop(pause);
     }
 
-    /// Polls a task, unless it has ended. The loop is lent.
+    /// Polls a task, unless it has ended. The loop must be lent.
     fn poll_task(&self, token: Token) {
         let task = match self.slots.borrow().get(token) {
             Some(Slot::Task(task)) => Rc::clone(task),
@@ -251,8 +253,9 @@ impl Shared {
         }
     }
 
-    /// Resumes the panic of a task, which has ended, if it unwinds through the executor. During another
-    /// panic it is dropped, because a second panic would abort the process.
+    /// Resumes the panic of an ended task if panics unwind through the executor
+    /// (`set_resumes_panics`). If the thread already panics, drops the payload, because a second
+    /// panic would abort the process.
     pub(crate) fn resume(&self, panic: Option<Panic>) {
         let panic = panic.filter(|_| self.resumes_panics.get() && !thread::panicking());
         if let Some(panic) = panic {
@@ -264,7 +267,7 @@ impl Shared {
     ///
     /// # Panics
     ///
-    /// With the panic of the task, if it unwinds through the executor.
+    /// With the panic of the task, if panics unwind through the executor.
     fn end_task(&self, task: &Task) {
         self.tasks.set(self.tasks.get() - 1);
         let joiner = task.end();
@@ -318,8 +321,8 @@ impl Shared {
         self.calls_left.set(CALLS_MAX);
     }
 
-    /// Counts a stream call, and returns false if the task has used up the calls of this poll: it is
-    /// then woken, and makes its other calls in the next poll.
+    /// Counts a stream call. If the task has used up the calls of this poll, returns false and
+    /// wakes the task, so that it makes its other calls in the next poll.
     #[inline]
     pub(crate) fn may_call(&self, waker: &Waker) -> bool {
         match self.calls_left.get() {
@@ -350,8 +353,8 @@ impl Shared {
         *self.scratch.borrow_mut() = scratch;
     }
 
-    /// Handles a report of the loop for a token, in the turn with this number. Returns false if the token
-    /// has no slot here. The loop is lent.
+    /// Handles a report of the loop for a token, in the turn with this number. Returns false if the
+    /// token has no slot here. The loop must be lent.
     pub(crate) fn on_ready(&self, token: Token, ready: Ready, turn: u64) -> bool {
         if token == self.run_queue.runner {
             self.run_due(turn);
@@ -374,7 +377,7 @@ impl Shared {
         true
     }
 
-    /// Handles a step that asks to close an idle connection. Returns the same as
+    /// Handles the eviction of an idle connection, whose reader is woken. Returns the same as
     /// [`on_ready`](Self::on_ready).
     pub(crate) fn on_evict(&self, token: Token) -> bool {
         let Some(waker) = self.with_slot(token, Slot::on_evict) else {
@@ -384,7 +387,7 @@ impl Shared {
         true
     }
 
-    /// Wakes the futures that wait for a shutdown, which has begun. The loop is lent.
+    /// Wakes the futures that wait for a shutdown, which has begun. The loop must be lent.
     pub(crate) fn on_shutting_down(&self) {
         let mut wakers = Vec::new();
         for (token, slot) in self.slots.borrow_mut().iter_mut() {
@@ -396,15 +399,15 @@ impl Shared {
         wakers.into_iter().for_each(Waker::wake);
     }
 
-    /// Registers a source of results, which are taken each time the loop is woken. Dropping the source
-    /// ends that.
+    /// Registers a source, whose results are taken each time the loop is woken, until the source is
+    /// dropped.
     pub(crate) fn keep_announced(&self, announced: &Rc<dyn Announced>) {
         let mut all = self.announced.borrow_mut();
         all.retain(|announced| announced.strong_count() > 0);
         all.push(Rc::downgrade(announced));
     }
 
-    /// Takes the results that a wake-up of the loop has announced. The loop is lent.
+    /// Takes the results that a wake-up of the loop has announced. The loop must be lent.
     pub(crate) fn take_results(&self) {
         let living = self
             .announced
@@ -440,6 +443,6 @@ impl Shared {
 
 /// Something that wakes the loop when it has results.
 pub(crate) trait Announced {
-    /// Gives each result to its slot, and wakes the task that waits for it. The loop is lent.
+    /// Stores each result in its slot, and wakes the task that waits for it. The loop must be lent.
     fn take_results(&self, shared: &Shared);
 }

@@ -12,8 +12,8 @@ use crate::registration::Registration;
 use crate::shared::Shared;
 use crate::slot::{Event, Slot};
 
-/// Waits until the loop [shuts down](evcore::EventLoop::shutdown). A task of a server should then
-/// finish its present work, and end.
+/// Waits until a [shutdown](evcore::EventLoop::shutdown) of the loop begins. A task of a server
+/// should then finish its present work, and end.
 ///
 /// The shutdown is complete when its timeout has passed, or when no work is left. Work is a watched
 /// descriptor (except those of `Signals`), and a task that is due, that sleeps, or that waits for a
@@ -39,8 +39,8 @@ pub fn shutting_down() -> ShuttingDown {
     ShuttingDown { registration: None }
 }
 
-/// Returns whether the loop shuts down. A server then answers a request as the last one of its
-/// connection.
+/// Returns whether a shutdown of the loop has begun. If so, a server should answer a request as the
+/// last one of its connection.
 ///
 /// # Panics
 ///
@@ -60,7 +60,7 @@ pub fn handle() -> Handle {
     Shared::current().handle().clone()
 }
 
-/// A future that ends when the loop shuts down. [`shutting_down`] returns it.
+/// A future that ends when a shutdown of the loop begins. [`shutting_down`] returns it.
 #[must_use = "a future does nothing unless it is polled"]
 pub struct ShuttingDown {
     /// `None` before the first poll, and if the shutdown had begun by then.

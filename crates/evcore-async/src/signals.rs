@@ -14,7 +14,8 @@ use signal_hook::low_level::{pipe, unregister};
 use crate::registration::Registration;
 use crate::slot::{Event, Signal, Slot};
 
-/// Receives a signal of this process until it is dropped. Several values may receive the same signal.
+/// Receives a signal of this process until the value is dropped. Several values may receive the
+/// same signal.
 ///
 /// It is not a connection: it does not count against the loop's limit, and a shutdown does not wait for
 /// it. The signal handler stays installed when the value is dropped, and then does nothing.
@@ -42,7 +43,7 @@ impl Signals {
     /// # Errors
     ///
     /// [`InvalidInput`](io::ErrorKind::InvalidInput) for a signal that no program should handle, such as
-    /// SIGKILL or SIGSEGV; the errors of the system.
+    /// SIGKILL or SIGSEGV. The errors of the system.
     ///
     /// # Panics
     ///
@@ -66,8 +67,8 @@ impl Signals {
 
     /// Waits for the signal. Several signals since the last call count as one.
     ///
-    /// One task at a time may wait. If two tasks wait, only the later one is woken; give each task its own
-    /// value.
+    /// One task at a time may wait. If two tasks wait, only the later one is woken; give each task
+    /// its own `Signals`.
     pub async fn recv(&self) {
         poll_fn(|cx| {
             ready!(self.registration.poll_event(cx));

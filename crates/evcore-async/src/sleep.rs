@@ -11,9 +11,9 @@ use crate::registration::Registration;
 use crate::slot::{Event, Slot};
 
 /// Waits for the given time. The sleep ends in the next turn of the loop at the earliest, and never
-/// early.
+/// before the time has passed.
 ///
-/// The time counts from this call. It is rounded up to a millisecond.
+/// The time counts from this call, and is rounded up to a whole millisecond.
 ///
 /// # Panics
 ///
@@ -49,7 +49,7 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
     }
 }
 
-/// The time of the loop, which is simulated in a simulation. Reads its clock.
+/// Reads the clock of the loop, which is simulated in a simulation.
 ///
 /// # Panics
 ///
@@ -71,7 +71,7 @@ pub struct Sleep {
 }
 
 impl Sleep {
-    /// The point in time.
+    /// The point in time at which the sleep ends.
     #[must_use]
     pub fn deadline(&self) -> Instant {
         self.deadline
@@ -82,7 +82,7 @@ impl Sleep {
     ///
     /// # Panics
     ///
-    /// In a task of another runtime than the one that has polled it.
+    /// If the sleep was polled, and the call is made outside the runtime that polled it.
     pub fn reset(&mut self, deadline: Instant) {
         self.deadline = deadline;
         if let Some(registration) = &self.registration {

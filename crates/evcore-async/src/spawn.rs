@@ -9,8 +9,8 @@ use crate::context;
 use crate::join::JoinHandle;
 use crate::shared::Shared;
 
-/// Spawns a task on the executor that polls the caller. The task is due at once: it is polled after
-/// the tasks that were due before it, of which the executor polls at most 256 in a turn of the
+/// Spawns a task on the executor that polls the caller. The task is due at once, and is polled
+/// after the tasks that were due before it. The executor makes at most 256 polls in a turn of the
 /// loop.
 ///
 /// The future need not be `Send`, because it never leaves this thread.
@@ -96,8 +96,8 @@ impl<F> fmt::Debug for Refused<F> {
 }
 
 impl Shared {
-    /// Begins a task, which is polled in this turn or the next. Returns the future if there are as
-    /// many tasks as the limit, or if no token is free. Call it only while the loop is lent.
+    /// Begins a task, which is due at once. Returns the future if there are as many tasks as the
+    /// limit, or if no token is free. The loop must be lent.
     pub(crate) fn spawn<F: Future<Output: 'static> + 'static>(
         self: &Rc<Self>,
         future: F,

@@ -15,8 +15,8 @@ use crate::watched::Watched;
 
 /// A TCP or Unix connection, or the connection of a simulator.
 ///
-/// A shared reference to it is a reader and a writer, too, so one task may read while another writes.
-/// Dropping it closes the connection, and nothing of it is left in the loop.
+/// A shared reference to a stream is a reader and a writer, too, so one task may read while another
+/// writes. Dropping the stream closes the connection, and leaves nothing in the loop.
 ///
 /// ```
 /// use evcore_async::{Runtime, TcpListener, TcpStream, timeout};
@@ -51,8 +51,8 @@ impl Stream {
     /// Connects to an address: `127.0.0.1:80`, `[::1]:80` or `unix:/run/socket`. A name is not resolved;
     /// a [`BlockingPool`](crate::BlockingPool) does that.
     ///
-    /// The call waits until the system gives up, which takes some minutes over TCP; to limit the time,
-    /// drop the future, as [`timeout`](crate::timeout) does.
+    /// If the peer does not answer, the call waits until the system gives up, which takes some
+    /// minutes over TCP. To limit the time, drop the future, as [`timeout`](crate::timeout) does.
     ///
     /// # Errors
     ///
@@ -104,7 +104,8 @@ impl<S: Transport + Source> Stream<S> {
         Ok(stream)
     }
 
-    /// Receives the bytes that have arrived, at least one, and returns their number. 0 is the end.
+    /// Waits until bytes have arrived, receives them, and returns their number. 0 means the end of
+    /// the stream.
     ///
     /// # Errors
     ///
@@ -114,19 +115,21 @@ impl<S: Transport + Source> Stream<S> {
         poll_fn(|cx| self.poll_read(cx, buffer)).await
     }
 
-    /// Receives as [`read`](Self::read) does. While it waits, the connection is
-    /// [idle](evcore::EventLoop::set_idle): the loop may close it to make room for a client that it
-    /// accepts itself, and closes it in a graceful shutdown. Use it between two requests.
+    /// Receives as [`read`](Self::read) does. While the call waits, the connection is
+    /// [idle](evcore::EventLoop::set_idle): the loop may close it to make room for a client of the
+    /// loop's own listeners, and closes it in a graceful shutdown. Use this call between two
+    /// requests.
     ///
     /// A connection that moves to another worker leaves its task first. The task returns the result of
     /// [`into_inner`](Self::into_inner) and the state of the connection as bytes, and the worker adds
-    /// both to its [`Connections`](evcore::Connections). `evcore-serve` then hands them over. The
-    /// successor makes a stream from the arrived connection.
+    /// both to its [`Connections`](evcore::Connections). `evcore-serve` then hands the connection
+    /// over with its state. The worker that receives it makes a stream of it.
     ///
     /// # Errors
     ///
-    /// [`ConnectionAborted`](ErrorKind::ConnectionAborted) if the loop closes it and nothing has arrived:
-    /// drop the stream then. The errors of [`read`](Self::read).
+    /// [`ConnectionAborted`](ErrorKind::ConnectionAborted) if the loop evicts the connection and
+    /// nothing has arrived. Drop the stream then, so that the connection is closed. The errors of
+    /// [`read`](Self::read).
     pub async fn read_idle(&self, buffer: &mut [u8]) -> io::Result<usize> {
         struct Busy<'a, S: 'static>(&'a Watched<S>);
         impl<S> Drop for Busy<'_, S> {
@@ -181,8 +184,9 @@ impl<S: Transport + Source> Stream<S> {
 
     /// Stops watching the connection and returns it; it stays open.
     ///
-    /// Where its loop is not lent, for example outside its runtime, the loop watches it until its next
-    /// turn. Keep it open until then, because the loop refuses another descriptor with the same number.
+    /// If the call is made outside the tasks of its runtime, the loop watches the connection until
+    /// the next turn. Keep it open until then, because the loop refuses another descriptor with the
+    /// same number.
     #[must_use]
     pub fn into_inner(self) -> S {
         self.watched.into_inner()
@@ -227,7 +231,7 @@ impl<S: Transport + Source> Stream<S> {
             .poll_side(cx, send, |edge, ev| edge.send_vectored(ev, buffers))
     }
 
-    /// Memory of the executor, for a reader that cannot receive into its own.
+    /// Takes the executor's buffer, for a reader that cannot receive into a buffer of its own.
     #[cfg(feature = "hyper")]
     pub(crate) fn scratch(&self) -> Box<[u8]> {
         self.watched.shared().take_scratch()
@@ -247,8 +251,9 @@ impl<S: Transport + Source> Stream<S> {
     }
 }
 
-/// Returns the result of connecting, and `WouldBlock` as long as it is not known. A report of
-/// readiness may be wrong, so the peer's address decides, unless the stream may be ready `without_peer`.
+/// Returns the result of connecting, or `WouldBlock` as long as the result is not known. A report
+/// of readiness may be false, so a stream counts as connected only if it has a peer's address. If
+/// `without_peer` is true, no address is needed.
 fn is_connected(stream: &impl Transport, without_peer: bool) -> io::Result<()> {
     if let Some(error) = stream.take_error()? {
         return Err(error);
@@ -327,7 +332,7 @@ impl<S: Transport + Source> AsyncWrite for Stream<S> {
         Self::poll_write_vectored(&self, cx, buffers)
     }
 
-    /// Does nothing: nothing is buffered.
+    /// Does nothing, because nothing is buffered.
     fn poll_flush(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
     }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-/// A thread, and the current poll, which it watches.
+/// The thread, and the current poll, which the thread watches.
 pub(crate) struct Watch {
     polled: Arc<Mutex<Polled>>,
     /// Dropping the sender ends the thread.
@@ -77,7 +77,7 @@ fn watch(
     }
 }
 
-/// No code panics while it holds the lock.
+/// Takes the lock. Poisoning is ignored, because no code panics while it holds the lock.
 fn lock(polled: &Mutex<Polled>) -> MutexGuard<'_, Polled> {
     polled.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -24,15 +24,16 @@ pub(crate) struct Task {
     is_over: Cell<bool>,
     /// True if the task was aborted while it was polled.
     is_aborted: Cell<bool>,
-    /// The task that waits for the output.
+    /// The waker of the task that waits for the output.
     joiner: Cell<Option<Waker>>,
-    /// The waker of `origin`, except in a spare task.
+    /// The waker that polls pass to the future: `origin` in another type. A spare task has a waker
+    /// that does nothing.
     waker: Waker,
     origin: Arc<TaskWaker>,
 }
 
 impl Task {
-    /// A spare task.
+    /// Makes a spare task, which has no future yet.
     pub(crate) fn new(origin: Arc<TaskWaker>) -> Rc<Self> {
         Rc::new(Self {
             future: RefCell::new(None),
@@ -121,14 +122,14 @@ impl Task {
         drop(self.joiner.replace(Some(joiner)));
     }
 
-    /// Moves the output to `output`, which is an `Option` of it.
+    /// Moves the output of the future to `output`, which must be an `Option` of its type.
     pub(crate) fn take(&self, output: &mut dyn Any) {
         if let Some(future) = &mut *self.future.borrow_mut() {
             future.as_mut().take(output);
         }
     }
 
-    /// Takes the panic that has ended the task. Its output is then that of an aborted task.
+    /// Takes the panic that has ended the task. The output is then [`JoinError::Aborted`].
     pub(crate) fn take_panic(&self) -> Option<Box<dyn Any + Send>> {
         let mut future = self.future.borrow_mut();
         future.as_mut()?.as_mut().take_panic()
@@ -152,7 +153,7 @@ pub(crate) trait TaskFuture {
     /// Takes the panic that is the output.
     fn take_panic(self: Pin<&mut Self>) -> Option<Box<dyn Any + Send>>;
 
-    /// Moves the output to `output`, which is an `Option` of it.
+    /// Moves the output of the future to `output`, which must be an `Option` of its type.
     fn take(self: Pin<&mut Self>, output: &mut dyn Any);
 }
 

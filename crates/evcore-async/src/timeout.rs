@@ -15,7 +15,7 @@ use crate::sleep::{Sleep, sleep};
 ///
 /// # Errors
 ///
-/// [`TimedOut`], if the timeout has passed first.
+/// [`TimedOut`], if the time passes before the future ends.
 ///
 /// # Panics
 ///
@@ -62,7 +62,7 @@ impl<F: Future> Future for Timeout<F> {
     }
 }
 
-/// The time of a [`timeout`] is over.
+/// The error of a [`timeout`] whose time has passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the timeout has passed")]
 pub struct TimedOut;

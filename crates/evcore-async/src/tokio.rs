@@ -1,4 +1,4 @@
-//! tokio's traits of streams.
+//! tokio's stream traits, implemented for [`Stream`].
 
 use std::io;
 use std::pin::Pin;

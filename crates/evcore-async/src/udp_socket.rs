@@ -26,7 +26,7 @@ pub struct UdpSocket {
 }
 
 impl UdpSocket {
-    /// Binds a socket; port 0 is any free one. A name is resolved, which blocks.
+    /// Binds a socket. Port 0 chooses any free port. A name is resolved, which blocks.
     ///
     /// # Errors
     ///

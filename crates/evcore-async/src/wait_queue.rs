@@ -10,12 +10,12 @@ use std::task::Waker;
 pub(crate) struct WaitQueue {
     /// The wakers of the tasks that wait, by the numbers of their places.
     wakers: RefCell<BTreeMap<u64, Waker>>,
-    /// Number of places so far.
+    /// Number of places that were given out.
     places: Cell<u64>,
 }
 
 impl WaitQueue {
-    /// The last place in the queue.
+    /// Returns a new place at the end of the queue.
     pub(crate) fn place(&self) -> Place<'_> {
         let number = self.places.get();
         self.places.set(number + 1);
@@ -23,8 +23,8 @@ impl WaitQueue {
         Place { queue, number }
     }
 
-    /// Wakes the task that has waited for longest. Its waker stays in the queue, so no other task is
-    /// first before it leaves its place.
+    /// Wakes the task that has waited for longest. Its waker stays in the queue, so no other task
+    /// becomes the first before this one leaves its place.
     pub(crate) fn wake_first(&self) {
         let wakers = self.wakers.borrow();
         let waker = wakers.values().next().cloned();
@@ -58,14 +58,16 @@ impl Place<'_> {
             .is_none_or(|first| *first >= self.number)
     }
 
-    /// Keeps the waker, in place of the one before, until the task is woken or leaves its place.
+    /// Stores the task's waker, in place of an earlier one, until all tasks are woken or the task
+    /// leaves its place.
     pub(crate) fn wait(&self, waker: &Waker) {
         let waker = waker.clone();
         let _replaced = self.queue.wakers.borrow_mut().insert(self.number, waker);
     }
 }
 
-/// Wakes the next task if this one has waited, because the room may be for it.
+/// Wakes the task that is then the first, if this one has waited, because there may be room for
+/// that task.
 impl Drop for Place<'_> {
     fn drop(&mut self) {
         let waker = self.queue.wakers.borrow_mut().remove(&self.number);

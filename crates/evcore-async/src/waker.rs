@@ -10,7 +10,7 @@ use crate::context::{has_entered, with};
 
 /// Posts tokens to the loop from any thread, for wakers.
 pub(crate) struct Remote {
-    /// The executor's number.
+    /// The identity of the executor.
     pub(crate) id: u64,
     pub(crate) handle: Handle,
 }
@@ -23,9 +23,10 @@ impl Remote {
     }
 }
 
-/// Makes a task due. On the loop's thread it puts the task into the run queue; on another thread it
-/// posts the task's token. The loop merges posts, and drops posts of a token that has ended. Nothing
-/// else is shared with other threads.
+/// Makes a task due. If the executor has lent its loop on this thread, the waker puts the task into
+/// the run queue (or posts its token, if the loop has instruments). Otherwise, for example on
+/// another thread, the waker posts the task's token by the loop's handle. The loop merges posts,
+/// and drops posts of a token that has ended.
 pub(crate) struct TaskWaker {
     pub(crate) token: Token,
     remote: Arc<Remote>,

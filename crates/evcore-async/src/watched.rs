@@ -17,13 +17,14 @@ use crate::error::{Evicted, Foreign};
 use crate::shared::Shared;
 use crate::slot::{self, Activity, Slot};
 
-/// Any non-blocking descriptor, for tasks that wait until it is ready: a socket of another library, the
-/// end of a pipe, a pidfd. [`Stream`](crate::Stream), [`Listener`](crate::Listener) and
-/// [`UdpSocket`](crate::UdpSocket) are made of it.
+/// Any non-blocking descriptor that tasks wait for, such as a socket of another library, the end of
+/// a pipe, or a pidfd. [`Stream`](crate::Stream), [`Listener`](crate::Listener) and
+/// [`UdpSocket`](crate::UdpSocket) are built on this type.
 ///
 /// One task at a time may wait to read, and one to write. If two tasks wait for the same side, only the
-/// later one is woken. A task makes at most 128 calls in one poll, and at most 32 on one descriptor in
-/// one turn; then the other tasks have their turn. Dropping the value closes the descriptor.
+/// later one is woken. A task makes at most 128 calls in one poll, and at most 32 on one side of a
+/// descriptor in one turn of the loop. After that, the other tasks run. Dropping the value closes
+/// the descriptor.
 ///
 /// ```
 /// use evcore_async::{Runtime, Watched};
@@ -65,7 +66,7 @@ impl<S: Source> Watched<S> {
         Self::with_interest(source, Interest::BOTH)
     }
 
-    /// Watches a side, or both.
+    /// Watches one side of a descriptor, or both sides.
     pub(crate) fn with_interest(source: S, interest: Interest) -> io::Result<Self> {
         let shared = Shared::current();
         let token = context::with(|lent| lent.add(&source, interest))?;
@@ -80,22 +81,24 @@ impl<S: Source> Watched<S> {
 }
 
 impl<S> Watched<S> {
-    /// Calls `read`, which receives without blocking, until it does not fail with
-    /// [`WouldBlock`](io::ErrorKind::WouldBlock).
+    /// Calls `read`, which receives without blocking. If it fails with
+    /// [`WouldBlock`](io::ErrorKind::WouldBlock), waits until the descriptor is readable, and calls
+    /// it again.
     ///
     /// # Errors
     ///
-    /// The errors of `read`. Another error if the descriptor belongs to another runtime.
+    /// The errors of `read`, and an error if the calling task belongs to another runtime.
     pub async fn read_with<R>(&self, mut read: impl FnMut(&S) -> io::Result<R>) -> io::Result<R> {
         poll_fn(|cx| self.poll_read_with(cx, &mut read)).await
     }
 
-    /// Calls `write`, which sends without blocking, until it does not fail with
-    /// [`WouldBlock`](io::ErrorKind::WouldBlock).
+    /// Calls `write`, which sends without blocking. If it fails with
+    /// [`WouldBlock`](io::ErrorKind::WouldBlock), waits until the descriptor is writable, and calls
+    /// it again.
     ///
     /// # Errors
     ///
-    /// The errors of `write`. Another error if the descriptor belongs to another runtime.
+    /// The errors of `write`, and an error if the calling task belongs to another runtime.
     pub async fn write_with<R>(&self, mut write: impl FnMut(&S) -> io::Result<R>) -> io::Result<R> {
         poll_fn(|cx| self.poll_write_with(cx, &mut write)).await
     }
@@ -148,7 +151,8 @@ impl<S> Watched<S> {
         });
         edge.on_ready(ready);
         if is_evicted {
-            // The read tries once more, and fails only if it finds nothing.
+            // A read of an evicted connection still receives, and fails only if nothing has
+            // arrived.
             edge.on_ready(Ready::READABLE);
         }
         let result = call(&mut edge, &mut LentLoop);
@@ -174,19 +178,20 @@ impl<S> Watched<S> {
         Poll::Pending
     }
 
-    /// Calls `call` with the descriptor's owner, for example to read a socket option.
+    /// Calls `call` with the value that owns the descriptor, for example to read a socket option.
     ///
     /// # Panics
     ///
-    /// If `call` uses this descriptor in another way.
+    /// If `call` reads or writes through this `Watched`.
     pub fn with<R>(&self, call: impl FnOnce(&S) -> R) -> R {
         call(self.edge().borrow().get_ref())
     }
 
     /// Stops watching the descriptor and returns it; it stays open.
     ///
-    /// Where its loop is not lent, for example outside its runtime, the loop watches it until its next
-    /// turn. Keep it open until then, because the loop refuses another descriptor with the same number.
+    /// If the call is made outside the tasks of its runtime, the loop watches the descriptor until
+    /// the next turn. Keep it open until then, because the loop refuses another descriptor with the
+    /// same number.
     #[must_use]
     pub fn into_inner(mut self) -> S {
         let edge = self.edge.take().expect("it is taken once");

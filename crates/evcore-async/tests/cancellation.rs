@@ -24,13 +24,14 @@ use futures_lite::future::zip;
 const MS: Duration = Duration::from_millis(1);
 const LONG: Duration = Duration::from_secs(3600);
 
-/// The connections of each loop, its listeners included.
+/// Limit of connections of each loop. Listeners count as connections.
 const CONNECTIONS: u32 = 3;
 
 /// The things that a future could leave behind: descriptors, timers, tasks, the next free index of
 /// a token, and whether the next wait would be without a limit.
 fn left(runtime: &mut Runtime) -> (u32, usize, usize, u32, Option<Duration>) {
-    // This ends the tokens of futures that were dropped outside, and takes the step that they caused.
+    // This removes the tokens of futures that were dropped outside the runtime, and takes the step
+    // that they caused.
     runtime.block_on(yield_now()).unwrap();
     let tasks = runtime.executor().tasks();
     let ev = runtime.event_loop();
@@ -47,10 +48,10 @@ fn left(runtime: &mut Runtime) -> (u32, usize, usize, u32, Option<Duration>) {
     )
 }
 
-/// Makes the future again and again, and drops it after its first poll, its second and so on, until
-/// a run reaches its end. For each number of polls, one future is dropped within its runtime and
-/// another one outside. Returns the number of polls of the last run: one more than the points at
-/// which it has waited. The futures use the value that `hold` returns.
+/// Makes the same future again and again. The first is dropped after one poll, the next after two,
+/// and so on, until one ends before it is dropped. For each number of polls, one future is dropped
+/// within its runtime and another one outside. Returns the number of polls of the future that has
+/// ended, which has waited one time less. The futures use the value that `hold` returns.
 fn cancel_after_each_poll<H: 'static, F: Future<Output: 'static> + 'static>(
     hold: impl AsyncFnOnce() -> H,
     make: impl Fn(&'static H) -> F,
@@ -327,12 +328,13 @@ fn copies_leave_nothing() {
     cancel_after_each_poll(nothing, |()| async {
         let [(mut a, mut near), (mut b, mut far)] = [pair(), pair()];
         let thread = thread::spawn(move || {
-            // The other ends may be gone.
+            // The other ends may be closed.
             for end in [&mut near, &mut far] {
                 let _ = end.write_all(b"ping");
                 let _ = end.shutdown(std::net::Shutdown::Write);
             }
-            // An end that is dropped with unread data resets its stream.
+            // The ends read everything, because dropping one with unread data would reset its
+            // stream.
             for end in [&mut near, &mut far] {
                 let _ = end.read_to_end(&mut Vec::new());
             }
@@ -348,7 +350,7 @@ fn blocking_jobs_leave_nothing() {
     let hold = async || BlockingPool::new(1, 1).unwrap();
     let polls = cancel_after_each_poll(hold, |pool| async {
         assert_eq!(pool.run(|| 1).await.unwrap(), 1);
-        // One of them waits for room.
+        // One of the two jobs waits for room.
         let both = zip(pool.run(|| 2), pool.run(|| 3)).await;
         assert_eq!((both.0.unwrap(), both.1.unwrap()), (2, 3));
         assert!(pool.run(|| panic!("a bug")).await.is_err());

@@ -1,4 +1,4 @@
-//! The steady state: allocations of a round, and bytes of each waiting task.
+//! The steady state of a runtime: allocations of a round, and bytes of each waiting task.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -15,7 +15,7 @@ static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 const LONG: Duration = Duration::from_secs(3600);
 
-/// The allocations of the later rounds, when the tables have grown.
+/// Number of allocations in `rounds` rounds, after the same number of rounds in which tables grow.
 async fn allocations_of(rounds: usize, mut round: impl AsyncFnMut()) -> usize {
     for _ in 0..rounds {
         round().await;
@@ -33,13 +33,13 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
 
 #[test]
 fn yields_and_sleeps_allocate_nothing() {
-    // A real clock may go on so far that a timer is the first of a level.
+    // With a real clock, so much time may pass that a timer is the first on its level of the wheel.
     let clock = Clock::with_source(ManualTimeSource::new());
     let ev = EventLoop::builder().clock(clock).build().unwrap();
     let slept = Runtime::from(ev).block_on(async {
         assert_eq!(allocations_of(100, async || yield_now().await).await, 0);
-        // The sleeps last for no time, because a wheel allocates for each of its levels on its
-        // first use.
+        // For the same reason, the sleeps last for no time: the wheel allocates at the first use of
+        // a level.
         let slept = async || {
             let mut sleep = pin!(sleep(Duration::ZERO));
             poll_fn(|cx| {
@@ -85,7 +85,7 @@ fn an_echo_allocates_nothing() {
     });
 }
 
-/// The bytes of each of `count` tasks that `make` returns, which wait.
+/// The bytes that each of `count` waiting tasks takes. `make` returns the future of a task.
 fn bytes_of_each<F: Future<Output = ()> + 'static>(count: usize, make: impl Fn() -> F) -> usize {
     let ev = EventLoop::builder().connections(100_000).build().unwrap();
     let mut runtime = Runtime::from(ev);
@@ -95,7 +95,7 @@ fn bytes_of_each<F: Future<Output = ()> + 'static>(count: usize, make: impl Fn()
             drop(spawn_local(make()));
         }
         for _ in 0..count {
-            yield_now().await; // each is polled
+            yield_now().await; // until each task was polled
         }
     };
     runtime.block_on(executor_is_idle).unwrap();

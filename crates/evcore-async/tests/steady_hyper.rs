@@ -121,7 +121,7 @@ impl Write for Memory {
     }
 }
 
-/// Runs others until `main` ends.
+/// Runs `others` until `main` ends.
 async fn beside<T>(main: impl Future<Output = T>, others: impl Future<Output = ()>) -> T {
     let mut others = pin!(others);
     let others = async {
@@ -158,7 +158,7 @@ fn a_request_allocates_no_more_than_hyper_does() {
     });
     let (here, in_memory) = (served.expect("it ends"), in_memory());
     println!("{here} allocations a request here, {in_memory} in memory");
-    // hyper makes its date anew in each second.
+    // The tolerance is for hyper's date, which is made anew in each second.
     assert!(here < in_memory + 0.5, "{here}, {in_memory}");
 }
 

@@ -145,7 +145,7 @@ fn a_panic_of_an_output_without_a_handle_ends_only_its_task() {
 fn a_panic_that_ends_the_worker_ends_its_task_too() {
     let mut runtime = Runtime::new().unwrap();
     runtime.executor().set_resumes_panics(true);
-    // A token that is left in the loop raises the highest of the next indices.
+    // A token that is left in the loop raises the highest of the next ten indices.
     let highest_index = |runtime: &mut Runtime| {
         let ev = runtime.event_loop();
         let tokens = [(); 10].map(|()| ev.add_unwatched().unwrap());
@@ -292,7 +292,7 @@ fn no_task_is_polled_after_its_end() {
         yield_now().await;
         task.await.unwrap();
         waker.wake_by_ref(); // its token has ended
-        // A later task in the same slot is not woken by the waker of the one before.
+        // A later task in the same slot is not woken by the waker of the earlier task.
         let polls = Rc::new(Cell::new(0));
         let count = Rc::clone(&polls);
         let _later = spawn_local(poll_fn(move |_| {
@@ -347,7 +347,8 @@ fn threads_wake_a_task_and_no_wake_is_lost() {
                 })
             })
             .collect();
-        // Each time, one thread sends and wakes. Without the wake-up the task would wait for ever.
+        // In each round, one thread sends and wakes. Without the wake-up the task would wait for
+        // ever.
         for _ in 0..THREADS * WAKES {
             let mut has_asked = false;
             poll_fn(|cx| {
@@ -432,7 +433,7 @@ fn tasks_await_a_shutdown() {
     assert_eq!(output.unwrap(), 3);
 }
 
-/// Runs the turns of a loop of steps until its shutdown is complete.
+/// Runs turns of the loop until its shutdown is complete.
 fn run_to_shutdown(ev: &mut EventLoop, executor: &Executor) {
     while ev.wait().unwrap() {
         while let Some(step) = ev.next_step() {
@@ -448,13 +449,13 @@ fn a_task_of_an_idle_loop_is_woken_by_a_shutdown() {
     let task = executor.spawn(&mut ev, async {
         let mut stop = pin!(shutting_down());
         (&mut stop).await;
-        pending::<()>().await; // the shutdown does not wait for it, although it keeps `stop`
+        pending::<()>().await; // the shutdown does not wait, although `stop` exists
     });
     let task = task.unwrap();
     let other = executor.spawn(&mut ev, shutting_down()).unwrap();
     ev.wait_at_most(Duration::ZERO).unwrap();
     while let Some(step) = ev.next_step() {
-        executor.on_step(&mut ev, step); // they wait now
+        executor.on_step(&mut ev, step); // both tasks wait now
     }
     ev.shutdown(Duration::from_secs(60)); // as `Worker::next_turn` does
     run_to_shutdown(&mut ev, &executor);
@@ -506,7 +507,7 @@ fn a_slow_task_is_reported_with_its_spawn_location() {
         while began.elapsed() < Duration::from_millis(2) {} // never yields
     });
     runtime.block_on(task.unwrap()).unwrap().unwrap();
-    runtime.block_on(async {}).unwrap(); // the turn before is over
+    runtime.block_on(async {}).unwrap(); // ends the turn before
     let slow = runtime.event_loop().instruments().take_slow_turn().unwrap();
     let Some(Record::Ready(token, _)) = slow.longest.as_ref().map(|step| step.kind) else {
         panic!("{slow:?}");
@@ -522,7 +523,7 @@ fn a_future_that_does_not_return_is_reported_with_its_place() {
     let report = move |at: &Location<'_>| sender.send((at.file() == file!(), at.line())).unwrap();
     let limit = Duration::from_millis(1);
     runtime.executor().report_stuck(limit, report).unwrap();
-    // Each of them returns only because it was reported.
+    // Each `recv` returns only because its poll was reported as stuck.
     let line = line!() + 1;
     let stuck = runtime.block_on(async {
         let task = spawn_local(async move { (reports.recv(), reports) });
@@ -557,7 +558,6 @@ fn foreign_steps_pass_through_an_executor() {
     }
     assert!(matches!(steps[..], [Step::Expired(token, _)] if token == own));
     drop(tasks);
-    // The ends of the tokens wait for the next step of each executor.
     for executor in [&first, &second] {
         executor.clear(&mut ev);
         assert_eq!(executor.tasks(), 0);
@@ -565,7 +565,6 @@ fn foreign_steps_pass_through_an_executor() {
     assert_eq!(ev.stats().timers_armed, 0);
 }
 
-/// A future that is dropped where no loop is lent ends its token later.
 #[test]
 fn a_sleep_dropped_outside_its_runtime_ends_its_token() {
     let mut runtime = Runtime::new().unwrap();

@@ -1,4 +1,4 @@
-//! tokio's traits of streams, by tokio's own functions, without its runtime.
+//! Tests of tokio's stream traits, with tokio's own functions and without its runtime.
 
 use std::io::IoSlice;
 

@@ -4,7 +4,7 @@
 //! time are separate: measure durations with monotonic time. Only the user updates the clock; there
 //! is no thread and no signal.
 //!
-//! An update reads monotonic time alone. Most turns need no wall time, so it is read only when it is
+//! An update reads only monotonic time. Most turns need no wall time, so it is read only when it is
 //! first needed in a turn.
 
 use std::cell::Cell;
@@ -79,7 +79,7 @@ impl Clock {
     /// caught up.
     #[inline]
     pub fn update(&mut self) {
-        // The source is read first, so that no value is kept across the call.
+        // The source is read first, so that no value has to be saved across the call.
         let read_ns = self.source.monotonic_ns();
         if read_ns > self.monotonic_ns {
             self.monotonic_ns = read_ns;
@@ -203,8 +203,8 @@ impl Clock {
 
     /// The offset of local time from UTC in the current second, in seconds east.
     ///
-    /// The offset is looked up when it is first needed within a second, so daylight saving takes
-    /// effect on time.
+    /// The offset is looked up when it is first needed within a second, so a change to daylight
+    /// saving time takes effect at once.
     #[inline]
     #[must_use]
     pub fn offset(&self) -> i32 {

@@ -79,7 +79,8 @@ impl ManualTimeSource {
 
     /// Sets the offset of local time from UTC, in seconds east, for every instant.
     ///
-    /// A clock that has already looked it up in this second uses it from the next second on.
+    /// A clock that has already looked up the offset in this second uses the new one from the next
+    /// second on.
     pub fn set_offset(&self, seconds: i32) {
         self.state().offset = seconds;
     }

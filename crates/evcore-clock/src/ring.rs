@@ -3,11 +3,11 @@
 //!
 //! One number, the *sequence*, is the whole state. Divided by two it is the number of the last
 //! publication, whose slot is that number modulo the number of slots. The sequence is odd while a writer
-//! is active, and a writer only writes the slot after the last publication. So a writer claims the ring
-//! by making the sequence odd, fills the next slot, and publishes it by making the sequence even
-//! again. The last publication can be read at any time.
-//! A reader loads the sequence, reads its slot, and loads the sequence again. The words belong to one
-//! publication unless writers have reached that slot again meanwhile.
+//! is active, and a writer writes only the slot that follows the slot of the last publication. So a
+//! writer claims the ring by making the sequence odd, fills the next slot, and publishes it by
+//! making the sequence even again. The last publication can be read at any time. A reader loads the
+//! sequence, reads the slot of the last publication, and loads the sequence again. The words belong
+//! to one publication unless writers have reached that slot again meanwhile.
 //!
 //! No call waits: a writer gives up if the sequence is odd, and a reader repeats its read only if
 //! `SLOTS` publications have begun during it.
@@ -27,8 +27,8 @@ use crate::sync::{AtomicU64, Ordering, fence};
 #[derive(Debug)]
 pub(crate) struct Ring<const SLOTS: usize, const WORDS: usize, O = Sound> {
     sequence: Sequence,
-    // Invariant: only the holder of the claim stores into a slot, and only into the slot after the
-    // last publication.
+    // Invariant: only the holder of the claim stores into a slot, and only into the slot that
+    // follows the slot of the last publication.
     slots: [Slot<WORDS>; SLOTS],
     order: PhantomData<O>,
 }
@@ -101,7 +101,7 @@ impl<const SLOTS: usize, const WORDS: usize, O: Order> Ring<SLOTS, WORDS, O> {
 
 /// The right to publish, which one writer holds at a time.
 ///
-/// If it is dropped without publishing, also in a panic, the last publication remains.
+/// If it is dropped without publishing, even in a panic, the last publication remains.
 #[derive(Debug)]
 pub(crate) struct Claim<'a, const SLOTS: usize, const WORDS: usize, O: Order> {
     ring: &'a Ring<SLOTS, WORDS, O>,

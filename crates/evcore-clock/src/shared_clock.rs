@@ -1,8 +1,8 @@
-//! A cached clock for many threads: one updates it, all read it.
+//! A cached clock for many threads: one thread updates it, and all threads read it.
 //!
 //! Readers take no lock and never wait; `ring.rs` explains how. Only the user updates the clock: a
 //! thread calls [`SharedClock::update`] once per turn, or a signal handler calls
-//! [`SharedClock::update_from_signal`]. It works within one process.
+//! [`SharedClock::update_from_signal`]. A shared clock works only within one process.
 
 use std::fmt;
 
@@ -15,18 +15,18 @@ use crate::time_source::{SystemTimeSource, TimeSource};
 
 /// The number of updates that may begin during one read before the read is repeated.
 ///
-/// The slots, as many as nginx's, take 12 KiB.
+/// nginx has the same number of slots. They take 12 KiB.
 const SLOTS: usize = 64;
 
 /// A cached clock for any number of threads: it shows the time of the last update.
 ///
 /// A reader gets a [`Snapshot`], whose parts are all of one update, or a single part at less cost.
-/// It never waits: during an update it reads the previous time. It repeats a read only if 64 updates
-/// begin during that read. A thread never reads a time older than one it has read before.
+/// The reader never waits: during an update it reads the previous time. A read is repeated only if
+/// 64 updates begin during it. A thread never reads a time older than one it has read before.
 ///
-/// Only one update runs at a time. A second one that begins meanwhile returns at once. The first update
-/// of a second formats all five strings, because any thread may read them. For a single thread,
-/// [`Clock`](crate::Clock) is smaller and formats only the strings that are read.
+/// Only one update runs at a time. Another update that begins meanwhile returns at once. The first
+/// update of a second formats all five strings, because any thread may read them. For a single
+/// thread, [`Clock`](crate::Clock) is smaller and formats only the strings that are read.
 ///
 /// Share it in an `Arc`, or as a `static` in a `LazyLock`.
 /// Fork only while no other thread updates it: the child has a copy, and in that copy an unfinished
@@ -103,8 +103,8 @@ impl SharedClock {
     /// does.
     ///
     /// [`SystemTimeSource`] does neither; [`ManualTimeSource`](crate::ManualTimeSource) takes a lock.
-    /// It does not look up the offset, which may read files: local time uses the last known offset
-    /// until the next [`update`](Self::update).
+    /// The call does not look up the offset, because that may read files. So local time uses the
+    /// last known offset until the next [`update`](Self::update).
     ///
     /// Returns false if another update was in progress, possibly the one that the signal has
     /// interrupted.

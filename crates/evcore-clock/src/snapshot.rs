@@ -28,7 +28,7 @@ pub(crate) const HTTP_DATE_WORDS: usize = ACCESS_LOG_TIME - HTTP_DATE;
 
 /// The time at one update of a [`SharedClock`](crate::SharedClock).
 ///
-/// All numbers and strings are of that update, even if there were later ones.
+/// All numbers and strings are of that update, even if there were later updates.
 ///
 /// ```
 /// use evcore_clock::{ManualTimeSource, SharedClock};

@@ -1,8 +1,8 @@
 //! A descriptor that becomes readable once per period.
 //!
 //! A loop with a ticker reads its clock only at ticks, and needs no timeout for it: a tick ends any
-//! poller's wait. It uses neither a thread nor a signal. Without `timerfd`, creating a ticker is an
-//! error.
+//! poller's wait. A ticker uses neither a thread nor a signal. Without `timerfd`, creating a ticker
+//! is an error.
 
 use std::{
     error, fmt, io,
@@ -34,10 +34,10 @@ mod sys;
 
 /// A descriptor ([`AsFd`]) that becomes readable once per period of the monotonic clock.
 ///
-/// It stays readable until the tick is [acknowledged](Self::acknowledge), which returns the number of
-/// ticks since the last time. Ticks come at multiples of the period since the start, even if
-/// acknowledged late. Available on Linux, Android, FreeBSD (14 and later), illumos and NetBSD (10 and
-/// later).
+/// It stays readable until the tick is [acknowledged](Self::acknowledge), which returns the number
+/// of ticks since the last call. Ticks come at multiples of the period since the start, even if
+/// some are acknowledged late. Available on Linux, Android, FreeBSD (14 and later), illumos and
+/// NetBSD (10 and later).
 ///
 /// ```
 /// use evcore_clock::{Clock, Ticker};
@@ -90,7 +90,8 @@ impl Ticker {
     /// [`TickerError::Os`] if the read fails.
     pub fn acknowledge(&mut self) -> Result<u64, TickerError> {
         match sys::read(&self.fd) {
-            // No tick since the last read; or a signal, after which the ticks are still there.
+            // There was no tick since the last read, or a signal has interrupted the read, which
+            // loses no tick.
             Err(Errno::AGAIN | Errno::INTR) => Ok(0),
             ticks => ticks.map_err(|errno| TickerError::os("reading a timerfd", errno)),
         }

@@ -1,4 +1,4 @@
-//! The source of a clock's time, and the only file that reads the time of the operating system.
+//! The source of a clock's time. This is the only file that reads the time of the operating system.
 //!
 //! A source only reads. The clock caches what it read and keeps monotonic time from going back.
 
@@ -12,7 +12,7 @@ use crate::zone::Zone;
 /// A source of time for a clock.
 ///
 /// [`SystemTimeSource`] reads the operating system; [`ManualTimeSource`](crate::ManualTimeSource) is
-/// for tests. It is `Send`, so that a clock can be created on one thread and used on another.
+/// for tests. A source is `Send`, so that a clock can be created on one thread and used on another.
 ///
 /// ```
 /// use evcore_clock::{Clock, TimeSource, WallTime};

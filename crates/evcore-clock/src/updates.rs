@@ -1,8 +1,8 @@
 //! The times at which a loop updates its clock: after every wait or, with a period, only at ticks.
 //!
 //! With a period, the clock stands still between two ticks. So a wait ends at a tick, and not at the
-//! deadline of a timer. A timer is armed from the time that the clock shows, which may be behind by at
-//! most one period: a loop adds [`lag_ns`](ClockUpdates::lag_ns) to its deadline.
+//! deadline of a timer. A timer is armed from the time that the clock shows, which may be behind by
+//! at most one period. So a loop adds [`lag_ns`](ClockUpdates::lag_ns) to the timer's deadline.
 
 use std::time::Duration;
 
@@ -47,8 +47,8 @@ impl ClockUpdates {
         Self(Policy::EveryWait)
     }
 
-    /// An update once per period: by a [`Ticker`], or [by the source](Self::by_source) on systems
-    /// without one.
+    /// Updates the clock once per period: by a [`Ticker`], or [by the source](Self::by_source) on
+    /// systems without tickers.
     ///
     /// # Errors
     ///
@@ -61,9 +61,9 @@ impl ClockUpdates {
         }
     }
 
-    /// An update once per period, by the clock's source, which is read after every wait. No wait
-    /// goes beyond a tick. It is for backends without a kernel, because no descriptor becomes readable
-    /// by their time.
+    /// Updates the clock once per period, by its source, which is read after every wait. No wait
+    /// goes beyond a tick. This is for simulated backends, because no descriptor becomes readable
+    /// by simulated time.
     ///
     /// # Errors
     ///
@@ -111,14 +111,16 @@ impl ClockUpdates {
         }
     }
 
-    /// The time at which a wait ends for the next deadline, `due_ns`, on the scale of
-    /// [`Clock::monotonic_ns`]. [`u64::MAX`] stands for "never", also as a deadline.
+    /// Returns the time until which a wait may last if the next deadline is `due_ns`, on the scale
+    /// of [`Clock::monotonic_ns`]. Both as the deadline and as the result, [`u64::MAX`] means
+    /// "never".
     #[inline]
     #[must_use]
     pub fn wait_ends_at_ns(&self, due_ns: u64, clock: &Clock) -> u64 {
         match &self.0 {
             Policy::EveryWait => due_ns,
-            // The clock stands still until a tick, so a deadline counts from the time that it shows.
+            // The clock stands still until a tick, so only a deadline at or before the shown time
+            // is due.
             _ if due_ns <= clock.monotonic_ns() => 0,
             Policy::Ticker(_) => u64::MAX,
             Policy::Source { period_ns } => next_tick_ns(clock, *period_ns),
@@ -150,7 +152,7 @@ impl ClockUpdates {
     }
 }
 
-/// The end of the period that began with the last tick; so a late tick delays the ticks after it.
+/// The end of the period that began with the last tick. So a late tick delays the ticks after it.
 fn next_tick_ns(clock: &Clock, period_ns: u64) -> u64 {
     clock.monotonic_ns().saturating_add(period_ns)
 }

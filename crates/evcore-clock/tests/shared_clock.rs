@@ -112,7 +112,7 @@ fn an_update_from_a_signal_keeps_the_last_offset() {
     assert_coherent(&from_signal);
     assert_eq!(source.lookups(), 1);
 
-    // Still the same second, but the offset was not looked up in it.
+    // This is still the same second, but the offset was not looked up in it.
     assert!(clock.update());
     assert_eq!(clock.snapshot().offset(), 3_600);
     assert_coherent(&clock.snapshot());
@@ -191,7 +191,7 @@ fn a_source_that_panics_leaves_the_clock_unchanged() {
 }
 
 /// A time that advances by a third of a second per reading of the monotonic clock, with an offset
-/// that depends on it.
+/// that depends on the second.
 #[derive(Default)]
 struct Advancing(AtomicU64);
 

@@ -169,7 +169,8 @@ fn frequent_signals_break_neither_updates_nor_readers() {
     });
     alarm_every(Duration::ZERO);
     assert!(alarms() >= ALARMS, "the signal came {} times", alarms());
-    // No update is stuck; the handler of the last signal may still be updating in another thread.
+    // The handler of the last signal may still be updating in another thread, but no update is
+    // stuck.
     while !clock.update() {
         assert!(Instant::now() < deadline, "an update never ended");
     }

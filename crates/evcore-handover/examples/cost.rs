@@ -4,7 +4,7 @@
 //!
 //! Each round connects this many clients. It times three parts: `accept` with a registration in an
 //! epoll set; the sender's part (remove from the set, send, read the answers, close); and the
-//! receiver's part (receive, register, acknowledge). It does so for several sizes of a batch. It
+//! receiver's part (receive, register, acknowledge). For several sizes of a batch, the program
 //! prints the medians of the rounds in nanoseconds of CPU time per connection, with the least and
 //! the greatest.
 
@@ -89,7 +89,7 @@ mod linux {
         let (mut clients, mut connections, mut accept) = (Vec::new(), Vec::new(), Duration::ZERO);
         let listener = TcpListener::bind("127.0.0.1:0")?;
         while connections.len() < count {
-            // No more than the backlog holds.
+            // At most as many as the backlog holds.
             for _ in 0..100.min(count - connections.len()) {
                 clients.push(TcpStream::connect(listener.local_addr()?)?);
             }

@@ -2,8 +2,8 @@
 //!
 //! `cargo run -p evcore-handover --example move_with_mio -- 127.0.0.1:8080`
 //!
-//! Each line comes back with the id of the process that answers. After the line `move` the server starts
-//! its program again, gives it the listener and all clients, and ends.
+//! Each line comes back with the id of the process that answers. After the line `move` the server
+//! starts its program again, gives it the listener and all clients, and ends.
 
 use std::{
     collections::HashMap,
@@ -19,7 +19,7 @@ use std::{
 use evcore_handover::{Answer, Batch, Connection, Mailbox, Receiver, Sender};
 use mio::{Events, Interest, Poll, Token, unix::SourceFd};
 
-/// The version of the states. A client's state is its unfinished line. The listener's is
+/// The version of the states. A client's state is its unfinished line. The listener's state is
 /// `LISTENER_STATE`.
 const STATE_VERSION: u32 = 1;
 const LISTENER_STATE: &[u8] = b"\n";
@@ -157,7 +157,7 @@ impl Server {
                 token => {
                     let (stream, line) = (TcpStream::from(descriptor), state);
                     let mut client = Client { stream, line };
-                    // Answers whole lines that have arrived after `move`.
+                    // Answers whole lines that the old process has received after `move`.
                     self.is_leaving |= client.take(&[]);
                     self.clients.insert(token, client);
                 }

@@ -19,8 +19,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 pub struct Connection<D = OwnedFd> {
     /// The open file. Its status flags, such as `O_NONBLOCK`, move with it.
     pub descriptor: D,
-    /// The other end of a session, for example a proxy's connection to its upstream. Both move together,
-    /// or not at all.
+    /// The other end of a session, for example a proxy's connection to its upstream. Both move
+    /// together, or not at all.
     pub partner: Option<D>,
     /// The program's own bytes: at most [`STATE_BYTES_MAX`](crate::STATE_BYTES_MAX).
     pub state: Vec<u8>,
@@ -61,7 +61,8 @@ impl Connection {
 }
 
 impl<D> Connection<D> {
-    /// Returns its descriptor, and its partner's if it has one. A receiver has to register all of them.
+    /// Returns the descriptor, and the partner's descriptor if there is one. A receiver has to
+    /// register all of them.
     pub fn descriptors(&self) -> impl Iterator<Item = &D> {
         [&self.descriptor].into_iter().chain(&self.partner)
     }

@@ -1,4 +1,5 @@
-//! The calls of a channel. Module `socket` makes them in the kernel; a simulator implements its own.
+//! The calls that a channel makes to a descriptor. Module `socket` implements them by system calls,
+//! and a simulator by its own code.
 
 use std::{io, os::fd::OwnedFd};
 
@@ -6,17 +7,17 @@ use crate::error::{Error, Result};
 
 /// A descriptor with the calls of a channel: an [`OwnedFd`], or a simulator's own type.
 ///
-/// A channel is generic over it, so connections move in a simulator by the same code as between
-/// processes. An implementation must have these properties of Linux's Unix sockets of type
-/// `SOCK_SEQPACKET`:
+/// A channel is generic over its descriptors, so connections move in a simulator by the same code
+/// as between processes. An implementation must have these properties of Linux's Unix sockets of
+/// type `SOCK_SEQPACKET`:
 ///
 /// - A message arrives whole, with all of its descriptors, or not at all. None of the calls waits.
-/// - What was sent stays readable when the other end is closed, and a descriptor under way stays open
-///   when the process that sent it dies.
-/// - After [`stop_receiving`](Self::stop_receiving) the other end cannot send any more, and what it sent
-///   before stays readable.
+/// - What was sent stays readable when the other end is closed, and a descriptor under way stays
+///   open when the process that sent it dies.
+/// - After [`stop_receiving`](Self::stop_receiving) the other end cannot send any more, and what it
+///   sent before stays readable.
 pub trait Descriptor: Sized {
-    /// A descriptor that is open for as long as it is borrowed.
+    /// A borrowed descriptor, which stays open as long as the borrow lasts.
     type Borrowed<'a>: Copy
     where
         Self: 'a;
@@ -28,7 +29,8 @@ pub trait Descriptor: Sized {
     ///
     /// # Errors
     ///
-    /// [`Error::Unsupported`] on other systems than Linux, [`Error::Os`] if the sockets could not be made.
+    /// [`Error::Unsupported`] on other systems than Linux, [`Error::Os`] if the sockets could not
+    /// be made.
     fn pair(mailbox: Self::Borrowed<'_>) -> Result<(Self, Self)>;
 
     /// Makes a counter of 0 in the process of `mailbox` (`eventfd`).
@@ -49,7 +51,7 @@ pub trait Descriptor: Sized {
     ///
     /// # Errors
     ///
-    /// [`Unsent`].
+    /// An [`Unsent`] with the reason.
     fn send(
         socket: Self::Borrowed<'_>,
         message: &[u8],
@@ -101,7 +103,7 @@ pub enum Unsent {
 }
 
 impl Unsent {
-    /// The error of a call that has no receiver yet.
+    /// Converts the reason into an error. `full` is the error of a full socket.
     pub(crate) fn into_error(self, full: Error, doing: &'static str) -> Error {
         match self {
             Self::Full => full,
@@ -130,7 +132,7 @@ pub struct Packet<D = OwnedFd> {
     pub length: usize,
     /// The descriptors. They are closed on `exec`, and when this value is dropped.
     pub descriptors: Vec<D>,
-    /// The kind of content for which there was no room, and which the kernel has dropped.
+    /// The part that was dropped because there was no room for it. `None` if the message is whole.
     pub cut: Option<Cut>,
 }
 

@@ -1,4 +1,4 @@
-//! The errors of this crate, with a variant for each thing that a caller would act on.
+//! The errors of this crate, with a variant for each case that a caller may handle in its own way.
 
 use std::{error, fmt, io};
 
@@ -13,29 +13,30 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 pub enum Error {
     /// The other end of the channel is closed: its process has dropped it, or has died.
     Ended,
-    /// The other side's state has another version, so it cannot be understood.
+    /// The other side's states have another version, so this side cannot read them.
     ForeignVersion {
         /// The version of this side.
         ours: u32,
         /// The version of the other side.
         theirs: u32,
     },
-    /// A message does not follow this protocol. All of it was dropped.
+    /// A message does not follow this protocol. The whole message was dropped.
     Malformed {
         /// The fault.
         why: &'static str,
     },
-    /// This process has no room for the descriptors of a message. All of it was dropped.
+    /// This process has no room for the descriptors of a message. The whole message was dropped.
     NoDescriptors,
-    /// The mailbox holds as many senders as the kernel allows, and no process has taken one. Keep
-    /// serving, and retry later.
+    /// The mailbox holds as many channels as the kernel allows, because no process takes them out.
+    /// Keep serving, and retry later.
     MailboxFull,
     /// The kernel has no memory for a message, or this user has more descriptors in flight than its
-    /// limit (`RLIMIT_NOFILE`). Try again after some time, because nothing reports that there is room.
+    /// limit (`RLIMIT_NOFILE`). Try again after some time, because no event reports that there is
+    /// room.
     KernelFull,
     /// The state of a connection is longer than [`STATE_BYTES_MAX`](crate::STATE_BYTES_MAX).
     StateTooLong {
-        /// Its length.
+        /// The length of the state.
         bytes: usize,
     },
     /// This system has no sockets that this protocol can use: it needs Linux.

@@ -8,17 +8,17 @@ use std::collections::VecDeque;
 #[derive(Debug)]
 pub(crate) struct Ledger<T> {
     batches: VecDeque<T>,
-    /// The number of the oldest batch; the others follow without a gap.
+    /// The number of the oldest batch. The numbers of the other batches follow without a gap.
     oldest: u64,
 }
 
-/// The error of an answer to a batch other than the oldest. A receiver answers in order, so the
-/// other side is not a receiver.
+/// The error of an answer to a batch other than the oldest. A receiver answers the batches in their
+/// order, so the other side does not follow the protocol.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct OutOfOrder;
 
 impl<T> Ledger<T> {
-    /// The most unacknowledged batches. Their answers fit into the buffer of a socket.
+    /// Maximum number of unacknowledged batches. Their answers fit into the buffer of a socket.
     pub(crate) const MAX: usize = 16;
 
     pub(crate) fn new() -> Self {
@@ -77,7 +77,8 @@ mod tests {
     #[derive(Clone, Debug)]
     enum Call {
         Enter,
-        /// An answer, with this much added to the number of the oldest unanswered batch.
+        /// An answer, whose number is the sum of this and the number of the oldest unanswered
+        /// batch.
         Settle(i64),
         TakeAll,
     }
@@ -92,7 +93,7 @@ mod tests {
         prop::collection::vec(call, 0..200)
     }
 
-    /// An oracle that remembers every batch, and whether it is still unanswered.
+    /// An oracle: a list of all batches, with `true` for those that are still unanswered.
     #[derive(Default)]
     struct Oracle {
         waits: Vec<bool>,

@@ -6,11 +6,14 @@
 //!
 //! | what happens | owner |
 //! |---|---|
-//! | [`Sender::send`] | the sender, which does not touch it |
+//! | [`Sender::send`] | the sender, which must not use it |
 //! | [`Batch::accept`] succeeds | the receiver |
-//! | the batch is refused or dropped, its acknowledgement cannot be sent, or the receiver is dropped or dies before it accepts | the sender, by [`Sender::next_answer`] or [`Sender::take_back`] |
+//! | the batch is refused or dropped | the sender, by [`Sender::next_answer`] |
+//! | the acknowledgement cannot be sent | the sender, by [`Sender::take_back`] |
+//! | the receiver dies or is dropped before it accepts | the sender, by [`Sender::take_back`] |
 //! | the sender dies or is dropped | the receiver, when it accepts |
-//! | [`Sender::take_back`], at the same time as [`Batch::accept`] | one of the two; the other one finds that out by the result |
+//! | [`Sender::take_back`] and [`Batch::accept`] run concurrently | one side, as both results show
+//! |
 //! | both die | no process: the connection is closed |
 //!
 //! A receiver registers the connections of a batch with its poller, accepts the batch, and only
@@ -18,15 +21,15 @@
 //!
 //! # How it works
 //!
-//! A mailbox is one socket pair, and may have many senders. [`Sender::open`] makes a pair of its own,
-//! the channel, and sends one end of it to the mailbox. So each sender gets the answers that are for
-//! it, and sees when its receiver dies.
+//! A mailbox is one socket pair, and may have many senders. [`Sender::open`] makes another pair,
+//! the channel, and sends one end of it to the mailbox. So each sender gets only the answers to its
+//! own batches, and notices the death of its receiver.
 //!
-//! Both sides are connected by a Unix socket of type `SOCK_SEQPACKET`: batches go one way with
+//! Both ends of a channel are Unix sockets of type `SOCK_SEQPACKET`: batches go one way with
 //! their descriptors (`SCM_RIGHTS`), answers the other way. As soon as the acknowledgement is sent,
 //! the receiver owns the batch. To take connections back, the sender shuts down its reading side.
 //! The kernel refuses each later acknowledgement, and keeps those that were sent before. An
-//! `eventfd`, the revocation, is for a receiver that finds the channel closed: the counter is 1 if
+//! `eventfd`, the revocation, shows a receiver why the channel is closed: the counter is 1 if
 //! the sender has taken its connections back, and 0 if the sender has died.
 //!
 //! Until the receiver takes the channel out of the mailbox and sends a greeting, the sender keeps a

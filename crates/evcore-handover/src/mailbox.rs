@@ -39,8 +39,8 @@ impl Mailbox {
     ///
     /// # Errors
     ///
-    /// [`Error::Unsupported`] on other systems than Linux, [`Error::Os`] if the sockets could not be
-    /// made.
+    /// [`Error::Unsupported`] on other systems than Linux, [`Error::Os`] if the sockets could not
+    /// be made.
     pub fn pair(version: u32) -> Result<(OwnedFd, Self)> {
         let (address, socket) = socket::pair()?;
         Ok((address, Self::from_fd(socket, version)))
@@ -48,24 +48,24 @@ impl Mailbox {
 }
 
 impl<D: Descriptor> Mailbox<D> {
-    /// The mailbox of a descriptor that this process has inherited: one end of a pair of Unix sockets
-    /// of type `SOCK_SEQPACKET`.
+    /// The mailbox of a descriptor that this process has inherited: one end of a pair of Unix
+    /// sockets of type `SOCK_SEQPACKET`.
     #[must_use]
     pub fn from_fd(socket: D, version: u32) -> Self {
         Self { socket, version }
     }
 
-    /// The receiver of the next sender, or `None` if there is none yet. Call it until it returns
+    /// The receiver of the next sender, or `None` if no sender waits. Call this until it returns
     /// `None`.
     ///
-    /// Costs two system calls, and 61 KiB of memory for each receiver.
+    /// Each receiver costs two system calls, and 61 KiB of memory.
     ///
     /// # Errors
     ///
     /// [`Error::ForeignVersion`], [`Error::NoDescriptors`], [`Error::Malformed`],
     /// [`Error::KernelFull`] and [`Error::Os`] are about one sender, which keeps its connections or
-    /// gets them back. You can go on reading the mailbox. Only [`Error::Ended`] is about the mailbox: no
-    /// process has its sending end any more.
+    /// gets them back. You can go on reading the mailbox. Only [`Error::Ended`] is about the
+    /// mailbox: no process has its sending end any more.
     pub fn next_receiver(&mut self) -> Result<Option<Receiver<D>>> {
         let mut bytes = [0; HEADER_BYTES];
         match D::receive(self.socket.borrow(), &mut bytes)? {
@@ -75,8 +75,8 @@ impl<D: Descriptor> Mailbox<D> {
         }
     }
 
-    /// Greets the sender. If the versions differ, the greeting shows the sender why it is refused. The
-    /// channel of a sender that gets no greeting is ended.
+    /// Greets the sender. If the versions differ, the greeting shows the sender why it is refused.
+    /// The channel of a sender that gets no greeting is ended.
     fn introduce(&self, bytes: &[u8; HEADER_BYTES], packet: Packet<D>) -> Result<Receiver<D>> {
         let version = match Self::parse(bytes, &packet) {
             Ok(version) => version,
@@ -128,8 +128,9 @@ impl<D: Descriptor> Mailbox<D> {
     }
 }
 
-/// Ends a channel without a greeting. Its sender keeps a duplicate of this end, so it would not notice that
-/// this one is dropped. (The call has no effect on a descriptor that is not a socket.)
+/// Ends a channel without a greeting. Its sender keeps a duplicate of this end, so dropping this
+/// descriptor would not end the channel. (The call has no effect on a descriptor that is not a
+/// socket.)
 fn end_channel<D: Descriptor>(channel: &D) {
     D::end(channel.borrow());
 }

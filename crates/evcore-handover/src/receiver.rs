@@ -27,7 +27,7 @@ pub struct Receiver<D = OwnedFd> {
     /// the sender lives.
     has_ended: bool,
     version: u32,
-    /// The last number that was received.
+    /// The number of the last batch that was received.
     last: u64,
     buffer: Vec<u8>,
 }
@@ -44,17 +44,17 @@ impl<D: Descriptor> Receiver<D> {
         }
     }
 
-    /// The next batch; `None` if no other one has arrived. Call it until it returns `None`.
+    /// The next batch, or `None` if no further one has arrived. Call this until it returns `None`.
     ///
-    /// [Accept](Batch::accept) or [refuse](Batch::refuse) each batch before the next. Receiving a batch
-    /// costs a system call, and accepting it another one.
+    /// [Accept](Batch::accept) or [refuse](Batch::refuse) each batch before you receive the next.
+    /// Receiving a batch costs a system call, and accepting it another one.
     ///
     /// # Errors
     ///
     /// Each error ends the channel: drop the receiver. The sender keeps the connections that were
     /// not acknowledged. [`Error::Ended`] means that no more batches come: the sender was dropped,
     /// has died, or has taken the rest back. With [`Error::NoDescriptors`], [`Error::Malformed`],
-    /// [`Error::ForeignVersion`] and [`Error::Os`], all of a message was dropped.
+    /// [`Error::ForeignVersion`] and [`Error::Os`], the whole message was dropped.
     pub fn receive(&mut self) -> Result<Option<Batch<'_, D>>> {
         if self.has_ended {
             return Err(Error::Ended);
@@ -79,7 +79,7 @@ impl<D: Descriptor> Receiver<D> {
         }
     }
 
-    /// The sequence number of the batch, and its connections.
+    /// The number of a batch, and its connections.
     fn understand(
         &self,
         bytes: &[u8],
@@ -114,7 +114,7 @@ impl<D: Descriptor> Receiver<D> {
         Ok((number, entries))
     }
 
-    /// Sends the sender the reason if possible, and ends the channel.
+    /// Refuses a message with the reason, if its number is readable, and ends the channel.
     fn refuse_message(&mut self, length: usize, error: &Error) {
         let reason = match error {
             Error::NoDescriptors => Refusal::NoDescriptors,
@@ -155,10 +155,10 @@ impl<D: Descriptor> Receiver<D> {
         }
     }
 
-    /// Returns whether a batch belongs to this side although its sender can get no answer: the sender
-    /// was dropped or has died, and has not taken its connections back.
+    /// Returns whether a batch belongs to this side although its sender can get no answer: the
+    /// sender was dropped or has died, and has not taken its connections back.
     fn inherits(&self) -> bool {
-        // The order matters: a sender that takes back revokes before it closes its end.
+        // The order matters, because a sender that takes back revokes before it closes its end.
         !self.has_ended
             && D::is_hung_up(self.channel.borrow())
             && !D::has_counted(self.revocation.borrow())
@@ -199,8 +199,8 @@ impl<D: Descriptor> Batch<'_, D> {
         self.number
     }
 
-    /// Returns the connections. Register all of their [descriptors](Connection::descriptors). Do not
-    /// read from them yet: they may go back.
+    /// Returns the connections. Register all of their [descriptors](Connection::descriptors). Do
+    /// not read from them yet: they may go back.
     #[must_use]
     pub fn connections(&self) -> &[Connection<D>] {
         &self.connections
@@ -213,11 +213,11 @@ impl<D: Descriptor> Batch<'_, D> {
     /// # Errors
     ///
     /// [`TakenBack`] if the sender has taken the batch back, or if the kernel has no room for the
-    /// acknowledgement. In the second case this call ends the channel: the sender keeps this batch and
-    /// all that follow, and [`Receiver::receive`] returns [`Error::Ended`].
+    /// acknowledgement. In the second case this call ends the channel: the sender keeps this batch
+    /// and all that follow, and [`Receiver::receive`] returns [`Error::Ended`].
     ///
-    /// The error has the connections, because you must remove them from your poller before you drop
-    /// them. The sender keeps the files open, so a registration would go on reporting.
+    /// The error returns the connections, because you must remove them from your poller before you
+    /// drop them. The sender keeps the files open, so a registration would go on reporting.
     pub fn accept(mut self) -> Result<Vec<Connection<D>>, TakenBack<D>> {
         let message = wire::acknowledged(self.number);
         self.is_answered = true;
@@ -236,8 +236,8 @@ impl<D: Descriptor> Batch<'_, D> {
 
     /// Sends the whole batch back. Remove its connections from your poller first.
     ///
-    /// If the sender has died, they are closed. If the kernel has no room for the refusal, this call ends
-    /// the channel, as [`accept`](Self::accept) does.
+    /// If the sender has died, they are closed. If the kernel has no room for the refusal, this
+    /// call ends the channel, as [`accept`](Self::accept) does.
     pub fn refuse(self) {}
 }
 
@@ -254,8 +254,8 @@ impl<D: Descriptor> Drop for Batch<'_, D> {
     }
 }
 
-/// The error of a batch that stays with its sender, because the sender has taken it back or cannot be
-/// answered. Remove its connections from your poller, and drop them.
+/// The error of a batch that stays with its sender, because the sender has taken it back or cannot
+/// be answered. Remove its connections from your poller, and drop them.
 #[derive(Debug)]
 pub struct TakenBack<D = OwnedFd> {
     /// Duplicates of the sender's connections.

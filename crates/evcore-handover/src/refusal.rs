@@ -6,7 +6,7 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Refusal {
-    /// The program has dropped the batch, for example because it is full.
+    /// The program has dropped the batch, for example because it serves as many clients as it can.
     Declined,
     /// The receiver's process had no room for the descriptors.
     NoDescriptors,

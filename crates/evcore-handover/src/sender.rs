@@ -43,7 +43,8 @@ pub struct Sender<D = OwnedFd> {
     /// The `eventfd` by which the receiver finds out that the connections were taken back, even
     /// after this process has ended.
     revocation: D,
-    /// The receiver's end, as long as it is in the mailbox, so that this side can empty it.
+    /// The receiver's end, as long as it is in the mailbox. With it this side can empty the
+    /// channel.
     unclaimed: Option<D>,
     version: u32,
     ledger: Ledger<Vec<Connection<D>>>,
@@ -56,12 +57,13 @@ pub struct Sender<D = OwnedFd> {
 pub enum Answer<D = OwnedFd> {
     /// The receiver owns the connections. They are closed on this side.
     Acknowledged {
-        /// The number of the batch; the first one has 1.
+        /// The number of the batch, which is 1 for the first batch.
         batch: u64,
         /// The number of connections, partners included.
         connections: usize,
     },
-    /// The receiver has dropped all of them, untouched. The answer returns them.
+    /// The receiver has dropped the connections without using them. They come back with this
+    /// answer.
     Refused {
         /// The number of the batch.
         batch: u64,
@@ -84,14 +86,14 @@ impl Sender {
     /// sending end, which any number of processes may use.
     ///
     /// `version` is the version of the states that this program writes. Connections may be sent
-    /// before a process has taken the channel out of the mailbox. Opens three descriptors; one of
-    /// them is closed when the channel is taken.
+    /// before a process has taken the channel out of the mailbox. This call opens three
+    /// descriptors, one of which is closed when the channel is taken out.
     ///
     /// # Errors
     ///
-    /// [`Error::MailboxFull`], [`Error::KernelFull`], [`Error::Ended`] if no process has the mailbox any
-    /// more, [`Error::Unsupported`] on other systems than Linux, and [`Error::Os`] if the sockets could not be
-    /// made.
+    /// [`Error::MailboxFull`], [`Error::KernelFull`], [`Error::Ended`] if no process has the
+    /// mailbox any more, [`Error::Unsupported`] on other systems than Linux, and [`Error::Os`] if
+    /// the sockets could not be made.
     pub fn open(mailbox: impl AsFd, version: u32) -> Result<Self> {
         Self::open_to(mailbox.as_fd(), version)
     }
@@ -119,21 +121,22 @@ impl<D: Descriptor> Sender<D> {
         })
     }
 
-    /// Sends connections, in batches, and removes them from the front of `connections`. Returns the number
-    /// of those that were sent.
+    /// Sends connections, in batches, and removes them from the front of `connections`. Returns the
+    /// number of those that were sent.
     ///
-    /// The rest did not fit: send it after the next [answer](Self::next_answer), which will come,
-    /// because a batch is outstanding. The channel owns the sent connections until the answer or
-    /// [`take_back`](Self::take_back). None of them may be registered with a poller.
+    /// Connections that did not fit are left. Send them after the next [answer](Self::next_answer),
+    /// which will come, because a batch is outstanding. The channel owns the sent connections until
+    /// the answer or [`take_back`](Self::take_back). They must not be registered with a poller.
     ///
-    /// Costs a system call for each batch of up to 253 connections.
+    /// Each batch of up to 253 connections costs a system call.
     ///
     /// # Errors
     ///
     /// [`Error::StateTooLong`] if the state of the connection that is now first is too long.
-    /// [`Error::KernelFull`] if the kernel has no room and no batch is outstanding: no answer will come,
-    /// so try again by a timer. [`Error::Ended`] and [`Error::Os`] if the channel has ended: take the
-    /// connections back. In all cases, the connections that were not sent are still in `connections`.
+    /// [`Error::KernelFull`] if the kernel has no room and no batch is outstanding: no answer will
+    /// come, so try again by a timer. [`Error::Ended`] and [`Error::Os`] if the channel has ended:
+    /// take the connections back. In all cases, the connections that were not sent are still in
+    /// `connections`.
     pub fn send(&mut self, connections: &mut Vec<Connection<D>>) -> Result<usize> {
         let count = connections.len();
         let mut rest = mem::take(connections).into_iter();
@@ -152,7 +155,7 @@ impl<D: Descriptor> Sender<D> {
                 Err(error) => break Err(error),
             }
         };
-        // In place: nothing is allocated.
+        // This collects in place, so nothing is allocated.
         *connections = rest.collect();
         result.map(|()| count - connections.len())
     }
@@ -176,14 +179,14 @@ impl<D: Descriptor> Sender<D> {
         }
     }
 
-    /// The next answer; `None` if no other one has arrived. Call it until it returns `None`.
+    /// The next answer, or `None` if no further one has arrived. Call this until it returns `None`.
     ///
     /// # Errors
     ///
     /// Each error ends the channel, so no further answer comes: [take the connections
     /// back](Self::take_back). [`Error::Ended`] if the receiver was dropped or has died,
-    /// [`Error::ForeignVersion`] if it cannot understand the states, [`Error::Malformed`] and
-    /// [`Error::Os`].
+    /// [`Error::ForeignVersion`] if the receiver reads another version of the states,
+    /// [`Error::Malformed`] and [`Error::Os`].
     pub fn next_answer(&mut self) -> Result<Option<Answer<D>>> {
         loop {
             let mut bytes = [0; HEADER_BYTES + 1];
@@ -198,7 +201,7 @@ impl<D: Descriptor> Sender<D> {
         }
     }
 
-    /// Reads an answer; `None` if it is a greeting.
+    /// Decodes an answer. Returns `None` if it is a greeting.
     fn understand(&mut self, bytes: &[u8]) -> Result<Option<Answer<D>>> {
         match wire::parse(bytes).map_err(|why| Error::Malformed { why })? {
             Message::Greeting { version } if version == self.version => {
@@ -249,13 +252,14 @@ impl<D: Descriptor> Sender<D> {
         descriptors(self.ledger.iter().flatten())
     }
 
-    /// Ends the channel, and returns every connection that the receiver has not acknowledged, as it was
-    /// sent.
+    /// Ends the channel, and returns every connection that the receiver has not acknowledged, as it
+    /// was sent.
     ///
-    /// Call it at any time: the receiver may be dead, stopped, or at work. Afterwards the receiver
-    /// cannot acknowledge anything, so each connection has exactly one owner. A receiver that is
-    /// stopped may still hold a duplicate of a descriptor. So if you close such a connection, shut
-    /// it down first (`TcpStream::shutdown`); otherwise its client sees the end only later.
+    /// Call this at any time: the receiver may be dead, stopped, or at work. Afterwards the
+    /// receiver cannot acknowledge anything, so each connection has exactly one owner. A receiver
+    /// that is stopped may still hold a duplicate of a descriptor. So if you close such a
+    /// connection, shut it down first (`TcpStream::shutdown`). Otherwise its client sees the end
+    /// only when the receiver closes the duplicate.
     #[must_use = "the connections are closed if they are dropped"]
     pub fn take_back(mut self) -> Vec<Connection<D>> {
         D::stop_receiving(self.channel.borrow());
@@ -266,7 +270,7 @@ impl<D: Descriptor> Sender<D> {
                 Ok(Some(Answer::Refused { connections, .. })) => back.extend(connections),
                 Ok(Some(Answer::Acknowledged { .. })) => {}
                 Ok(None) | Err(Error::Ended | Error::Os { .. }) => break,
-                // Only one message was malformed; an acknowledgement may follow it.
+                // An acknowledgement may follow the malformed message.
                 Err(_) => {}
             }
         }
@@ -278,7 +282,8 @@ impl<D: Descriptor> Sender<D> {
         back
     }
 
-    /// Drops the copies in a channel that no process has taken.
+    /// Drops the messages, with their duplicates of descriptors, in a channel that no process has
+    /// taken.
     fn empty_unclaimed(&self) {
         if let Some(unclaimed) = &self.unclaimed {
             let more = || D::receive_bytes(unclaimed.borrow(), &mut [0]);

@@ -3,12 +3,12 @@
 //! The protocol relies on these properties of Linux's Unix sockets of type `SOCK_SEQPACKET`:
 //!
 //! - A message arrives whole, with all of its descriptors, or not at all.
-//! - What was sent stays readable when the other end is closed, and a descriptor under way stays open
-//!   when the process that sent it dies.
+//! - What was sent stays readable when the other end is closed, and a descriptor under way stays
+//!   open when the process that sent it dies.
 //! - After `shutdown(SHUT_RD)` the other side cannot send any more, and what it sent before stays
 //!   readable. So the two sides agree on the last answer.
-//! - If an end is closed with unread messages, the other one gets `ECONNRESET` once, and after that
-//!   the messages, and then the end.
+//! - If an end is closed with unread messages, the other end gets `ECONNRESET` once, then the
+//!   messages that were sent to it, and then the end of the channel.
 //!
 //! A socket of another system may drop unread messages at a `shutdown`. So `pair` fails there.
 
@@ -107,8 +107,8 @@ pub(crate) fn pair() -> Result<(OwnedFd, OwnedFd)> {
     Err(Error::Unsupported)
 }
 
-/// Creates the `eventfd` with which a sender revokes, and which its receiver checks. Revoking takes
-/// no memory, so it cannot fail.
+/// Creates the `eventfd` with which a sender revokes a channel, and which its receiver checks.
+/// Revoking takes no memory, so it cannot fail.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub(crate) fn revocation() -> Result<OwnedFd> {
     use rustix::event::{EventfdFlags, eventfd};
@@ -123,11 +123,12 @@ pub(crate) fn revocation() -> Result<OwnedFd> {
 }
 
 pub(crate) fn revoke(revocation: BorrowedFd<'_>) {
-    // The write fails only if the counter is about to overflow. Then it is revoked already.
+    // The write fails only if the counter is about to overflow. Then the channel is revoked
+    // already.
     let _ = retry_on_intr(|| write(revocation, &1_u64.to_ne_bytes()));
 }
 
-/// Returns whether the sender has revoked, even if it has died since.
+/// Returns whether the sender has revoked the channel, even if it has died since.
 pub(crate) fn is_revoked(revocation: BorrowedFd<'_>) -> bool {
     has_event(revocation, PollFlags::IN)
 }
@@ -208,8 +209,8 @@ pub(crate) fn receive_bytes(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> Result
     )
 }
 
-/// Returns whether a call received nothing because the other side has stopped sending. An empty message
-/// looks the same to `recv`.
+/// Returns whether a call received nothing because the other side has stopped sending. An empty
+/// message looks the same to `recv`.
 fn is_at_end(socket: BorrowedFd<'_>) -> bool {
     let flags = RecvFlags::DONTWAIT | RecvFlags::PEEK;
     let has_message = || {
@@ -219,14 +220,14 @@ fn is_at_end(socket: BorrowedFd<'_>) -> bool {
     has_event(socket, NOTHING_MORE) && !has_message()
 }
 
-/// The events that report that the other side has stopped sending. `RDHUP` exists only on Linux;
-/// elsewhere no channel can be made.
+/// The events that report that the other side has stopped sending. `RDHUP` exists only on Linux. On
+/// other systems no channel can be made.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 const NOTHING_MORE: PollFlags = PollFlags::RDHUP.union(PollFlags::HUP);
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 const NOTHING_MORE: PollFlags = PollFlags::IN.union(PollFlags::HUP);
 
-/// Calls again after `ECONNRESET`, which hides the messages before the end.
+/// Makes a call, and repeats it after `ECONNRESET`, because messages may still be readable then.
 fn some_or_end<T>(mut call: impl FnMut() -> rustix::io::Result<T>) -> Result<Received<T>> {
     let mut result = retry_on_intr(&mut call);
     if matches!(result, Err(Errno::CONNRESET)) {
@@ -242,8 +243,8 @@ fn some_or_end<T>(mut call: impl FnMut() -> rustix::io::Result<T>) -> Result<Rec
     }
 }
 
-/// Returns whether the other end is closed, or either side has [ended](end) the channel. A `shutdown` of
-/// its reading side alone is not reported.
+/// Returns whether the other end is closed, or either side has [ended](end) the channel. A
+/// `shutdown` of its reading side alone is not reported.
 pub(crate) fn is_hung_up(socket: BorrowedFd<'_>) -> bool {
     has_event(socket, PollFlags::HUP)
 }
@@ -258,7 +259,7 @@ fn has_event(fd: BorrowedFd<'_>, events: PollFlags) -> bool {
 
 /// Makes the other side unable to send. The bytes that it has sent stay readable.
 pub(crate) fn stop_receiving(socket: impl AsFd) {
-    // It fails only if the other side is gone.
+    // This fails only if the other side is gone.
     let _ = shutdown(socket, Shutdown::Read);
 }
 

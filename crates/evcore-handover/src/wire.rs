@@ -7,30 +7,30 @@
 //! | 4 | [`MAGIC`] |
 //! | 1 | the version of this protocol |
 //! | 1 | the kind of the message |
-//! | 2 | a batch: its connections; a refusal: its reason |
+//! | 2 | in a batch the number of its connections, in a refusal the reason |
 //! | 4 | the version of the program's state |
 //! | 8 | the number of the batch |
 //!
-//! In a batch, the lengths of the states follow, 4 bytes each, and then the states. The highest bit of a
-//! length is set if the connection has a partner. The descriptors are in the same order. A partner's
-//! descriptor comes after the connection's own.
+//! In a batch, the lengths of the states follow, 4 bytes each, and then the states. The highest bit
+//! of a length is set if the connection has a partner. The descriptors are in the order of the
+//! connections. A partner's descriptor comes after the connection's own.
 
 use std::ops::Range;
 
 use crate::refusal::Refusal;
 
-/// The most connections of a batch; a connection with a partner counts twice. This is Linux's limit on
-/// the descriptors of a message (`SCM_MAX_FD`).
+/// Maximum number of connections in a batch. A connection with a partner counts twice. This is
+/// Linux's limit on the descriptors of a message (`SCM_MAX_FD`).
 pub const BATCH_CONNECTIONS_MAX: usize = 253;
 
-/// The most bytes of one connection's state, and of all states of a batch together.
+/// Maximum number of bytes in one connection's state, and in all states of a batch together.
 pub const STATE_BYTES_MAX: usize = 60 << 10;
 
 /// The length of the longest message.
 pub(crate) const MESSAGE_BYTES_MAX: usize =
     HEADER_BYTES + BATCH_CONNECTIONS_MAX * LENGTH_BYTES + STATE_BYTES_MAX;
 
-/// The length of each message but a batch.
+/// The length of a header, and of each message that is not a batch.
 pub(crate) const HEADER_BYTES: usize = 20;
 
 const LENGTH_BYTES: usize = 4;
@@ -58,7 +58,8 @@ impl<S> Entry<S> {
 /// A message without its descriptors.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Message {
-    /// The only message in a mailbox: a sender passes the other end of its channel.
+    /// The only kind of message in a mailbox. With it a sender passes the receiver's end of its
+    /// channel, and the revocation.
     Introduction { version: u32 },
     /// The receiver has taken its end from the mailbox.
     Greeting { version: u32 },
@@ -69,7 +70,7 @@ pub(crate) enum Message {
     },
     /// The receiver owns the connections of a batch.
     Acknowledged { number: u64 },
-    /// The receiver has dropped all of a batch.
+    /// The receiver has dropped all connections of a batch.
     Refused { number: u64, reason: Refusal },
 }
 
@@ -110,7 +111,8 @@ pub(crate) fn refused(number: u64, reason: Refusal) -> [u8; HEADER_BYTES] {
     header(Kind::Refused, reason.code(), 0, number)
 }
 
-/// Replaces the contents of `out` with a batch of these connections, which must be within the limits.
+/// Replaces the contents of `out` with a batch of these connections, which must be within the
+/// limits.
 pub(crate) fn batch<'a>(
     out: &mut Vec<u8>,
     version: u32,
@@ -181,7 +183,7 @@ fn split_header(bytes: &[u8]) -> Result<(Header, &[u8]), &'static str> {
     Ok((header, rest))
 }
 
-/// The number of a batch. Only the beginning of its message may have arrived.
+/// The number of a batch, whose message may be cut off. `None` if the message is not a batch.
 pub(crate) fn batch_number(bytes: &[u8]) -> Option<u64> {
     let (header, _) = split_header(bytes).ok()?;
     (header.kind == Kind::Batch as u8).then_some(header.number)
@@ -390,8 +392,8 @@ mod tests {
             prop_assert!(parse(&bytes[..cut.index(bytes.len())]).is_err());
         }
 
-        /// Arbitrary bytes after a right header: parsing never panics, and accepts only states
-        /// within the message.
+        /// Parsing never panics on arbitrary bytes after the beginning of a correct header, and
+        /// accepts only states within the message.
         #[test]
         fn arbitrary_bytes_are_refused_or_have_their_states_inside(
             start in 0..=HEADER_BYTES,

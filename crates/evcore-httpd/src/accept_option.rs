@@ -17,7 +17,8 @@ pub enum AcceptOption {
 }
 
 impl AcceptOption {
-    /// A single worker shares its listeners with no other, so it needs no policy (as in nginx).
+    /// Returns the policy of the workers. A single worker shares its listeners with no other one,
+    /// so its policy is always `Off` (as in nginx).
     pub(crate) fn policy(self, delay: Duration, workers: usize) -> Policy {
         let policy = match self {
             _ if workers <= 1 => Policy::Off,

@@ -1,13 +1,14 @@
 //! The access log: a line for each response.
 //!
 //! Each worker opens the file itself and appends whole lines. The lines of several workers do not
-//! mix, because a write to a file opened for appending is atomic, and so is a write of up to
-//! `PIPE_BUF` bytes to a pipe. Lines are buffered until the buffer is full or flushed. Nothing is
-//! allocated once the log is open.
+//! mix, because a write to a file opened for appending is atomic. So is a write of up to `PIPE_BUF`
+//! bytes to a pipe. Lines are buffered until the buffer is full or flushed. Nothing is allocated
+//! once the log is open.
 //!
 //! A worker never waits for the reader of a pipe. Lines that do not fit into the pipe stay in the
 //! buffer; when that is full, further lines are lost. Lines that a full disk refuses are lost too.
-//! The first loss is logged at once, the number of lost lines when the log accepts lines again.
+//! The first loss is logged at once. The number of lost lines is logged when the log accepts lines
+//! again.
 
 use std::{
     fmt::Display,
@@ -33,23 +34,23 @@ use crate::{
 /// The size of the buffer.
 const BUFFER_BYTES: usize = 64 * 1024;
 
-/// The time for which a worker that exits waits for the reader of a pipe. It is short because the
-/// master kills workers soon in a fast stop.
+/// The time for which a worker that exits waits for the reader of a pipe. It is short, because in a
+/// fast stop the master soon kills the workers.
 const FINAL_FLUSH_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// An open access log.
 #[derive(Debug)]
 pub struct AccessLog {
-    /// `-`: standard output.
+    /// The path of the log; `-` is standard output.
     path: PathBuf,
     out: Out,
     format: LogFormat,
     /// Whole lines that are not written yet. The buffer never grows.
     lines: Vec<u8>,
-    /// The number of lines that were lost since the last successful write. The first loss was
+    /// The number of lines that were lost since the last successful write. Only the first loss was
     /// logged.
     lost: u64,
-    /// True if the file ends with a part of a line, because a full disk has refused its rest.
+    /// True if the file ends with a part of a line, because a full disk has refused the rest of it.
     is_cut: bool,
 }
 
@@ -57,7 +58,8 @@ pub struct AccessLog {
 #[derive(Debug)]
 struct Out {
     file: File,
-    /// The size of a write. A file that is not regular may accept only a part of a larger one.
+    /// The maximum size of a write. A file that is not regular may accept only a part of a larger
+    /// write.
     max_write_bytes: usize,
 }
 
@@ -68,8 +70,8 @@ impl AccessLog {
         Self::with(path, format, Out::open(path))
     }
 
-    /// Like [`open`](Self::open), but does not wait for the reader of a named pipe: a worker that replaces
-    /// another one serves at once.
+    /// Like [`open`](Self::open), but does not wait for the reader of a named pipe, so that a
+    /// worker that replaces another one serves at once.
     pub fn open_unread(path: &Path, format: LogFormat) -> io::Result<Self> {
         let out = Out::open_unread(path);
         Self::with(path, format, out)
@@ -127,7 +129,8 @@ impl AccessLog {
         !self.lines.is_empty()
     }
 
-    /// Writes the buffered lines, as far as the file accepts them. Logs how many lines were lost before.
+    /// Writes the buffered lines, as far as the file accepts them. Logs how many lines were lost
+    /// before.
     pub fn flush(&mut self) {
         let is_written = self.write();
         if is_written && self.lost > 0 {
@@ -140,7 +143,8 @@ impl AccessLog {
     }
 
     /// Writes the buffered lines, as far as the file accepts them. Returns whether some were written
-    /// without an error. After an error the rest is lost: the server continues with a full disk.
+    /// without an error. After an error the other lines are lost, so that the server continues with
+    /// a full disk.
     fn write(&mut self) -> bool {
         let (written, result) = match self.end_cut_line() {
             Ok(()) => self.out.write(&self.lines),
@@ -188,7 +192,7 @@ impl AccessLog {
     }
 }
 
-/// Flushes the log, at every end of the worker except by KILL.
+/// Flushes the log when the worker ends, unless it is killed.
 impl Drop for AccessLog {
     fn drop(&mut self) {
         let deadline = Instant::now() + FINAL_FLUSH_TIMEOUT;
@@ -215,7 +219,7 @@ impl Out {
         Self::new(file)
     }
 
-    /// Like `open`, but does not wait for a reader.
+    /// Like `open`, but fails if a named pipe has no reader, instead of waiting for one.
     fn open_again(path: &Path) -> io::Result<Self> {
         if path == Path::new("-") {
             return Self::standard_output();
@@ -266,7 +270,7 @@ impl Out {
         (written, Ok(()))
     }
 
-    /// The first lines that fit into one write.
+    /// The first lines that fit into one write, or a part of the first line if it does not fit.
     fn piece<'a>(&self, lines: &'a [u8]) -> &'a [u8] {
         if lines.len() <= self.max_write_bytes {
             return lines;

@@ -1,4 +1,4 @@
-//! An incremental reader of request bodies, by length or chunked.
+//! An incremental reader of request bodies, which have a known length or are chunked.
 
 use crate::{
     body_memory::BodyMemory,
@@ -6,7 +6,7 @@ use crate::{
     response::Status,
 };
 
-/// The most bytes of a body.
+/// The maximum size of a body, in bytes.
 pub const MAX_BODY_BYTES: usize = 1024 * 1024;
 
 /// The memory that a chunked body reserves first, in bytes.
@@ -45,11 +45,12 @@ pub struct BodyReader {
     kept: Vec<u8>,
     /// The memory that the body has reserved; 0 if it is discarded.
     room: usize,
-    /// Bytes of the body so far.
+    /// The number of bytes of the body so far.
     length: u64,
     /// The size of the chunk that begins after the current line.
     announced: u64,
-    /// Bytes of long sizes, chunk extensions and trailers so far, which are bounded too.
+    /// The number of bytes so far of further digits of sizes, of chunk extensions and of trailers.
+    /// It is limited, too.
     overhead: usize,
 }
 
@@ -86,11 +87,12 @@ enum Next {
 /// leading zeros can make, count as overhead.
 const USUAL_SIZE_DIGITS: u32 = 15;
 
-/// The most bytes of further digits, extensions and trailers together.
+/// The maximum number of bytes of further digits, extensions and trailers together.
 const MAX_OVERHEAD: usize = 16 * 1024;
 
 impl BodyReader {
-    /// Keeps the body. The caller has reserved its [first memory](Framing::first_reservation).
+    /// Creates a reader that keeps the body. The caller must have reserved its
+    /// [first memory](Framing::first_reservation).
     pub fn keeping(framing: Framing) -> Self {
         Self {
             room: framing.first_reservation(),
@@ -98,7 +100,7 @@ impl BodyReader {
         }
     }
 
-    /// Reads and discards the body.
+    /// Creates a reader that discards the body.
     pub fn discarding(framing: Framing) -> Self {
         let next = match framing {
             Framing::Length(0) => Next::End,
@@ -120,7 +122,7 @@ impl BodyReader {
         matches!(self.next, Next::End)
     }
 
-    /// Returns the body, once it is [done](Self::is_done).
+    /// Returns the kept body. Call it when the body is [done](Self::is_done).
     pub fn into_kept(self) -> Vec<u8> {
         self.kept
     }
@@ -130,7 +132,7 @@ impl BodyReader {
         self.room
     }
 
-    /// Consumes the bytes of the body at the front of `bytes`. Returns how many.
+    /// Consumes the bytes of the body at the front of `bytes`. Returns their number.
     pub fn feed(&mut self, bytes: &[u8], bodies: &mut BodyMemory) -> Result<usize, Status> {
         let mut used = 0;
         while used < bytes.len() && !self.is_done() {
@@ -209,8 +211,8 @@ impl BodyReader {
 
     /// Consumes one byte of the framing between chunks (RFC 9112, section 7.1).
     ///
-    /// Only CR LF ends a line, and a trailer is a field. Two readers that are lenient in different ways
-    /// could find the end of the body at different places.
+    /// Only CR LF ends a line, and each trailer line must be a field. Otherwise, two readers that
+    /// are lenient in different ways could find the end of the body at different places.
     fn delimiter(&mut self, byte: u8) -> Result<Next, Status> {
         Ok(match (self.next, byte) {
             (Next::Size { so_far, digits }, byte) if byte.is_ascii_hexdigit() => {
@@ -263,7 +265,7 @@ impl BodyReader {
         }
     }
 
-    /// Consumes a byte of an extension, after [`Extension`] has read it with this result.
+    /// Consumes a byte of an extension. `read` is the result of reading it with [`Extension`].
     fn extension(&mut self, read: Option<Extension>) -> Result<Next, Status> {
         let read = read.ok_or(Status::BadRequest)?;
         self.over(Next::Extension(read))
@@ -301,7 +303,7 @@ impl Next {
 mod tests {
     use super::*;
 
-    /// A limit that no body of these tests reaches.
+    /// Body memory with a limit that no body of these tests reaches.
     fn enough() -> BodyMemory {
         BodyMemory::new(MAX_BODY_BYTES, 1)
     }

@@ -1,11 +1,11 @@
-//! The limit on the memory of all unfinished request bodies of a worker (`--bodies`), and of long pages that
-//! clients do not read.
+//! The limit on the memory of all unfinished request bodies of a worker (`--bodies`), and of long
+//! pages that clients do not read.
 //!
-//! A body reserves memory before it allocates. A body of known length reserves all of it when its
-//! head has arrived. If there is not enough, its connection waits, and the body stays in the
-//! kernel's buffer. Waiting connections are admitted in order of arrival. A chunked body reserves a
-//! little at first, in the same way, and more as it grows. If there is no more memory, it is
-//! refused.
+//! A body reserves memory before it allocates. A body of known length reserves its whole length
+//! when the request's head has arrived. If there is not enough memory, the connection waits, and
+//! the body stays in the kernel's buffer. Waiting connections are admitted in order of arrival. A
+//! chunked body reserves a little at first, in the same way, and more as it grows. If there is no
+//! memory for the growth, the body is refused.
 //!
 //! A body that waits holds no memory, and a body that holds memory never waits for more, so there is
 //! no deadlock. The memory is released when the response, which repeats the body, has been sent.
@@ -23,21 +23,23 @@ pub struct BodyMemory {
     limit: usize,
     reserved: usize,
     /// Each waiting connection and the size that it needs, in order of arrival.
-    // Invariant: each is open and not admitted, so the queue never grows beyond its capacity.
+    // Invariant: each of these connections is open and not admitted, so the queue never grows
+    // beyond its capacity.
     waiting: VecDeque<(Token, usize)>,
     /// The headroom below a limit on the memory of the process.
     pub headroom: Headroom,
 }
 
 impl BodyMemory {
-    /// Creates a limit of `limit` bytes for a worker with this many connections.
+    /// Creates the body memory, of at most `limit` bytes, for a worker with at most this many
+    /// connections.
     ///
     /// `limit` has to be at least the size of the largest body, or such a body is never admitted.
     pub fn new(limit: usize, connections: u32) -> Self {
         Self::with_headroom(limit, connections, Headroom::new(Outside::Direct))
     }
 
-    /// Creates the same limit, with this headroom.
+    /// Creates the body memory as [`new`](Self::new) does, with this headroom.
     pub fn with_headroom(limit: usize, connections: u32, headroom: Headroom) -> Self {
         Self {
             limit,
@@ -47,7 +49,7 @@ impl BodyMemory {
         }
     }
 
-    /// Reserves memory and returns `true`, if there is enough.
+    /// Reserves memory if there is enough, and returns whether it did.
     pub fn reserve(&mut self, size: usize) -> bool {
         let is_enough = size <= self.limit - self.reserved;
         if is_enough {
@@ -56,8 +58,8 @@ impl BodyMemory {
         is_enough
     }
 
-    /// Reserves memory and returns `true`, if there is enough and no connection waits. Otherwise the
-    /// connection joins the queue.
+    /// Reserves memory if there is enough and no connection waits, and returns whether it did. If
+    /// it did not, the connection is added to the queue.
     pub fn reserve_or_wait(&mut self, token: Token, size: usize) -> bool {
         let is_admitted = self.waiting.is_empty() && self.reserve(size);
         if !is_admitted {
@@ -82,7 +84,8 @@ impl BodyMemory {
         !self.waiting.is_empty()
     }
 
-    /// Reserves memory for the first waiting connection, and removes it from the queue.
+    /// Reserves memory for the first waiting connection, and removes the connection from the queue.
+    /// Returns `None` if no connection waits, or if there is not enough memory.
     pub fn admit_next(&mut self) -> Option<Token> {
         let (token, size) = *self.waiting.front()?;
         if !self.reserve(size) {

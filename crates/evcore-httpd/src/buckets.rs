@@ -2,8 +2,8 @@
 
 use evcore::Histogram;
 
-/// The upper bounds of the ranges but the last, in nanoseconds, and in seconds as Prometheus shows
-/// them.
+/// The upper bounds of all ranges except the last one, in nanoseconds, and in seconds as Prometheus
+/// shows them.
 pub const BOUNDS: [(u64, &str); 13] = [
     (1_000, "0.000001"),
     (5_000, "0.000005"),
@@ -20,26 +20,26 @@ pub const BOUNDS: [(u64, &str); 13] = [
     (1_000_000_000, "1"),
 ];
 
-/// The number of ranges: the last has no upper bound.
+/// The number of ranges. The last one has no upper bound.
 const RANGES: usize = BOUNDS.len() + 1;
 
-/// Counts of a time in each range.
+/// The number of times in each range.
 ///
-/// The ranges do not overlap. So their cumulative sums never decrease from bound to bound, even if they
-/// are read while the writer is at work.
+/// The ranges do not overlap. So the cumulative sums of the counts never decrease from bound to
+/// bound, even if the counts are read while they are updated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Buckets {
     pub counts: [u64; RANGES],
-    /// The sum of all values. Each counts as the middle of its bucket in the histogram, which is
-    /// narrower than 1 % of the value.
+    /// The sum of all times. Each time counts as the middle of its bucket in the histogram, and a
+    /// bucket is narrower than 1 % of its times.
     pub sum_ns: u64,
 }
 
 impl Buckets {
-    /// The number of values.
+    /// The length of the [array](Self::to_array).
     pub const LEN: usize = RANGES + 1;
 
-    /// Adds the counts of other buckets.
+    /// Adds the counts and the sum of other buckets.
     pub fn add(&mut self, other: &Self) {
         for (count, more) in self.counts.iter_mut().zip(other.counts) {
             *count += more;
@@ -49,9 +49,9 @@ impl Buckets {
 
     /// Sets the counts to the sum of `earlier` and the histogram.
     ///
-    /// For each bound, the buckets of the histogram below it are read, up to the bound that no
-    /// value exceeds. These are some 25,000 buckets at most, and a third of them if all values are
-    /// below 1 ms.
+    /// For each bound, the histogram's buckets below the bound are read. The last bound is the
+    /// first one that no value exceeds. In all, at most some 25,000 buckets are read, and a third
+    /// as many if all values are below 1 ms.
     pub fn read(&mut self, histogram: &Histogram, mean: f64, earlier: &Self) {
         let count = histogram.count();
         let mut below = 0;
@@ -72,7 +72,7 @@ impl Buckets {
             reason = "the precision of a sum of nanoseconds suffices, and none is negative"
         )]
         let sum_ns = (mean * count as f64) as u64;
-        // Rounding may give slightly less than before.
+        // Because of rounding, the new sum may be slightly less than the last one.
         self.sum_ns = self.sum_ns.max(earlier.sum_ns + sum_ns);
     }
 

@@ -8,9 +8,9 @@
 //!
 //! A name is a token; a value is a token or a quoted string (RFC 9110, section 5.6). White space (BWS)
 //! is allowed exactly where the grammar has it, because a recipient must accept it there (RFC 9110,
-//! section 5.6.3). So the line may not end with white space. Extensions have no meaning here.
+//! section 5.6.3). So the line may not end with white space. The server ignores all extensions.
 
-/// The part that was read last.
+/// The part of an extension that was read last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extension {
     /// White space before a semicolon.
@@ -32,8 +32,8 @@ pub enum Extension {
 }
 
 impl Extension {
-    /// Reads the first byte after the size of the chunk, if it is not the end of the line. Returns
-    /// `None` if it is invalid.
+    /// Reads the first byte after the size of the chunk, which is not the end of the line. Returns
+    /// `None` if the byte is invalid.
     pub fn begin(byte: u8) -> Option<Self> {
         match byte {
             b';' => Some(Self::BeforeName),
@@ -42,7 +42,7 @@ impl Extension {
         }
     }
 
-    /// Reads a further byte. Returns `None` if it is invalid.
+    /// Reads a further byte. Returns `None` if the byte is invalid.
     pub fn next(self, byte: u8) -> Option<Self> {
         let is_space = matches!(byte, b' ' | b'\t');
         match self {
@@ -63,7 +63,7 @@ impl Extension {
         }
     }
 
-    /// Returns true if the line may end here.
+    /// Returns whether the line may end after this part.
     pub fn may_end(self) -> bool {
         matches!(self, Self::Name | Self::Value | Self::Unquoted)
     }
@@ -74,8 +74,8 @@ pub fn is_token(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
 
-/// Returns whether a byte may be in a value: not a control byte, except a tab (RFC 9110, section
-/// 5.5).
+/// Returns whether a byte may be in a value. Of the control bytes, only a tab may (RFC 9110,
+/// section 5.5).
 pub fn is_text(byte: u8) -> bool {
     byte == b'\t' || !byte.is_ascii_control()
 }
@@ -98,7 +98,7 @@ mod tests {
         read.is_some_and(Extension::may_end)
     }
 
-    /// The oracle: the grammar, rule by rule. Each function returns the rest.
+    /// The oracle: a function for each rule of the grammar, which returns the bytes after it.
     mod grammar {
         use super::super::{is_text, is_token};
 

@@ -1,7 +1,7 @@
 //! One client connection, from accept to close, without its stream.
 //!
 //! [`input`] has the bytes that were received and not served, [`output`] and [`payload`] the bytes
-//! that are not sent. [`task`] is what the connection returns to `session`, which moves the bytes.
+//! that are not sent. [`task`] has the tasks for `session`, which moves the bytes.
 
 mod client;
 mod input;
@@ -35,38 +35,38 @@ use payload::{Payload, Piece};
 pub use moving::{IDLE_STATE, STATE_VERSION};
 pub use task::{Abort, Changes, Expiry, Task};
 
-/// The most bytes to discard after the last response; a client that sends more is closed.
+/// The most bytes to discard after the last response. After more bytes, the connection is closed.
 const MAX_LINGER_BYTES: usize = 4 * 1024 * 1024;
 
 /// A client connection: bytes in, bytes out.
 ///
 /// A connection does no I/O: it has no stream, does not wait, and arms no timer. Its caller does
-/// that: `session` on a loop, and in tests a few lines over two vectors. It makes responses from
-/// the state that the connections of a worker [share](Shared).
+/// so. The caller is `session` on a loop, and in tests a few lines over two vectors. A connection
+/// makes responses from the state that all connections of a worker [share](Shared).
 ///
 /// Its methods are of four kinds. They are called in this order, once for each step of the loop:
 ///
 /// 1. `handle_*` takes an event: [`handle_accepted`](Self::handle_accepted),
 ///    [`handle_timer`](Self::handle_timer), [`handle_body_room`](Self::handle_body_room),
-///    [`handle_disk_read`](Self::handle_disk_read). Readiness of the stream concerns the caller
-///    alone.
+///    [`handle_disk_read`](Self::handle_disk_read). Only the caller handles readiness of the
+///    stream.
 /// 2. [`poll_task`](Self::poll_task) returns the next task for the stream. The result goes to
 ///    [`handle_input`](Self::handle_input), [`handle_sent`](Self::handle_sent),
 ///    [`handle_blocked`](Self::handle_blocked) or [`handle_shut_down`](Self::handle_shut_down). The
 ///    calls alternate until the task is `Task::Wait`, or the stream would block.
-/// 3. [`poll_changes`](Self::poll_changes) returns the changes for the loop: those of the timers,
-///    and of whether the connection is idle. Until then a response may be in the buffer that all
+/// 3. [`poll_changes`](Self::poll_changes) returns the changes of the timers, and whether the
+///    connection became idle or busy. Before that call, a response may be in the buffer that all
 ///    connections share.
 /// 4. [`release`](Self::release), at the end, gives back what the connection holds.
 ///
-/// [`handle_eviction`](Self::handle_eviction) is for after 3, because a request may have just arrived.
-/// After an [`Abort`], only `release` follows.
+/// Call [`handle_eviction`](Self::handle_eviction) after 3, because a request may have just
+/// arrived. After an [`Abort`], only `release` follows.
 ///
 /// A connection reads only requests that it can serve. While a response is being sent or delayed,
 /// it does not receive, and further requests stay in the socket's receive buffer.
 ///
-/// A request touches most of the fields. With its stream a connection is as large as two cache
-/// lines, because thousands of connections do not fit into the caches near the processor.
+/// A request touches most of the fields. With its stream, a connection takes only two cache lines,
+/// because thousands of connections do not fit into the caches near the processor.
 #[derive(Debug)]
 pub struct Connection {
     input: Input,
@@ -113,7 +113,7 @@ pub struct Cx<'a> {
 }
 
 impl Connection {
-    /// Creates a connection from this address, if it has one.
+    /// Creates the connection of a client at this address, which is `None` for a Unix socket.
     pub fn new(peer: Option<IpAddr>, shared: &Shared) -> Self {
         Self {
             input: Input::default(),
@@ -129,8 +129,8 @@ impl Connection {
         }
     }
 
-    /// Begins: the loop watches the stream. Until the first byte arrives the connection is idle,
-    /// like one that is kept alive.
+    /// Begins the connection, whose stream the loop watches now. Until the first byte arrives, the
+    /// connection is idle, like one that is kept alive.
     pub fn handle_accepted(&mut self, shared: &mut Shared) -> Changes {
         shared.counts.connection_opened();
         self.timers.receive = Some(Timeout::Head);
@@ -171,8 +171,8 @@ impl Connection {
     }
 
     /// Handles an eviction by the loop: the slot is needed or the worker is shutting down, and no
-    /// bytes have just arrived. `is_delivered` is true if the client has all that was sent. After
-    /// `None`, the caller closes the connection.
+    /// bytes have just arrived. `is_delivered` is true if the client has all bytes that were sent.
+    /// After `None`, the caller closes the connection.
     ///
     /// A stopping worker waits until the client has its last response, and then for one more request.
     pub fn handle_eviction(&mut self, is_delivered: bool, shared: &Shared) -> Option<Changes> {
@@ -199,7 +199,7 @@ impl Connection {
         }
     }
 
-    /// Takes note of the progress of a read from the disk.
+    /// Records the progress of a read from the disk.
     pub fn handle_disk_read(&mut self, read: DiskRead) {
         self.payload.disk_read = read;
     }
@@ -348,11 +348,11 @@ impl Connection {
         Ok(changes)
     }
 
-    /// Marking a connection idle moves it to the end of the eviction order, so the connection is
-    /// marked only after it was in use.
+    /// Returns the change of the idle mark. Marking a connection idle moves it to the end of the
+    /// eviction order, so the connection is marked only after it was in use.
     ///
-    /// A stopping worker waits for one more request if the response was begun before the stop, and
-    /// so did not announce the end. The loop would evict an idle connection at once.
+    /// A stopping worker marks no connection, because the loop would evict it at once. The client
+    /// may send one more request, unless its last response announced the end.
     fn poll_idle(&self, phase: Phase, shared: &Shared) -> Option<bool> {
         if phase != Phase::Waiting {
             Some(false)
@@ -363,15 +363,15 @@ impl Connection {
         }
     }
 
-    /// Gives back what the connection holds: responses in the shared buffer, body memory, a disk read, and
-    /// its part of the counters.
+    /// Gives back what the connection holds: responses in the shared buffer, body memory, a disk
+    /// read, and its part of the counters.
     pub fn release(&mut self, token: Token, shared: &mut Shared) {
         self.free(token, shared);
         shared.counts.connection_closed(self.phase);
     }
 
     fn free(&mut self, token: Token, shared: &mut Shared) {
-        // Its contents must never reach another connection.
+        // The contents of the shared buffer must never reach another connection.
         shared.output.clear();
         self.leave_body(token, shared);
         if self.payload.disk_read != DiskRead::None {
@@ -526,7 +526,7 @@ impl Connection {
         }
     }
 
-    /// Ends the current body, or its wait for memory. Its memory then belongs to the response.
+    /// Ends the current body, or its wait for memory. The response takes over the body's memory.
     fn leave_body(&mut self, token: Token, shared: &mut Shared) -> Option<Box<State>> {
         let left = self.state.take();
         match left.as_deref() {
@@ -576,8 +576,8 @@ impl Connection {
         self.refuse(Status::RequestTimeout, input::has_method_head(&head), cx);
     }
 
-    /// Responds with an error, or only with the head of that response, and ends the connection when it
-    /// is sent.
+    /// Responds with an error, or only with the head of that response. The connection ends when the
+    /// response is sent.
     fn refuse(&mut self, status: Status, head_only: bool, cx: &mut Cx<'_>) {
         cx.shared.refuse(status, head_only, cx.clock);
         self.log_response(cx);

@@ -1,10 +1,10 @@
 //! The table of a worker's counters.
 //!
-//! A row makes the counter's place on the scoreboard, its sums, its lines of `/metrics` and its
-//! field of `/status.json`. A test compares each of them with its row in `docs/httpd.md`.
+//! A row of the table defines a counter: its place on the scoreboard, its sums, its lines of
+//! `/metrics` and its field of `/status.json`. A test compares each row with `docs/httpd.md`.
 //!
 //! The counters of a slot continue from worker to worker, so that no sum over the slots goes back.
-//! The list of workers in `/status.json` has the difference to the counters at the worker's start.
+//! The list of workers in `/status.json` has the counts since the worker's start.
 
 use std::ops::{Index, IndexMut};
 
@@ -28,7 +28,7 @@ pub struct Row {
 pub enum Group {
     /// Next to the states of the connections, also in the sums.
     Connections,
-    /// After them, also in the sums.
+    /// After the counters and states of the connections, also in the sums.
     Traffic,
     /// With the counts of the event loop.
     EventLoop,
@@ -36,8 +36,8 @@ pub enum Group {
     Timers,
 }
 
-/// Makes the counters and their table: the counters of the connections, those of bytes, and those of
-/// the event loop, with their source.
+/// Makes [`Counter`] and its table from three lists of rows: the counters of connections, of
+/// traffic, and of the event loop. A counter of the event loop has a function that reads it.
 macro_rules! counters {
     (
         connections { $($counter:ident, $field:literal, $metric:literal, $help:literal;)* }
@@ -88,8 +88,8 @@ macro_rules! counters {
                 )*
             }
 
-            /// The counts that are published once a turn, with their places in the array: bytes, and
-            /// those of the event loop.
+            /// The counts of traffic and of the event loop, which are published once a turn, with
+            /// their places in the array.
             #[inline]
             pub fn of_turn(&self) -> [(usize, u64); OF_TURN] {
                 [
@@ -156,7 +156,7 @@ counters! {
 pub struct Counters([u64; Self::LEN]);
 
 impl Counters {
-    /// The number of values.
+    /// The number of counters.
     pub const LEN: usize = ROWS.len();
 
     /// Adds the counters of another slot.
@@ -166,8 +166,8 @@ impl Counters {
         }
     }
 
-    /// The counts since the counters were `earlier`. A count that seems to have gone back is 0: a page
-    /// reads the words of a slot one by one, and its next worker may begin meanwhile.
+    /// The differences to `earlier`. A negative difference becomes 0. It can occur because a page
+    /// reads the words of a slot one by one, and the slot's next worker may begin meanwhile.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         Self(std::array::from_fn(|at| {

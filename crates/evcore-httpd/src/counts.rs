@@ -16,7 +16,7 @@ use crate::{
     status_json::StatusJson,
 };
 
-/// A connection that has waited for this long in the backlog was accepted late.
+/// The wait in the backlog from which a connection counts as accepted late.
 const LATE_ACCEPT: Duration = Duration::from_millis(100);
 
 /// The phase of a connection, as nginx's `stub_status` counts it.
@@ -32,14 +32,15 @@ pub enum Phase {
 
 /// One worker's counters, and a view of all workers'.
 ///
-/// A counter is published whenever it changes, by one store.
+/// The numbers of connections and requests are published whenever they change, the other numbers at
+/// most once a turn.
 #[derive(Debug)]
 pub struct Counts {
     scoreboard: Scoreboard,
     id: WorkerId,
     own: WorkerStats,
-    /// Number of connections that this process has accepted: `own` goes on from earlier processes, which a
-    /// replay does not have.
+    /// Number of connections that this process has accepted. (`own` includes the counts of earlier
+    /// processes, which a replay does not have.)
     accepted: u32,
     history: Option<History>,
 }
@@ -74,7 +75,7 @@ impl Counts {
     }
 
     /// Measures how long one of sixteen accepted connections has waited in the backlog. The measurement
-    /// takes a system call, and only a TCP socket of Linux has one.
+    /// takes a system call, which only TCP sockets of Linux have.
     pub fn sample_accept(&mut self, stream: &impl Transport) {
         self.accepted = self.accepted.wrapping_add(1);
         if self.accepted % 16 != 1 {
@@ -153,8 +154,8 @@ impl Counts {
         }
     }
 
-    /// Begins the metrics of this worker, which has this index. Returns what earlier workers of the
-    /// slot have counted.
+    /// Begins the metrics of this worker, which has this index. Returns the counts of earlier
+    /// workers of the slot.
     pub fn begin(&mut self, index: usize, clock: &Clock) -> (Counters, Totals) {
         self.take_over(index);
         self.own.metrics = Metrics::new(clock);
@@ -178,7 +179,7 @@ impl Counts {
         (&mut own.metrics, &mut own.counters, &mut own.totals)
     }
 
-    /// Publishes all numbers. The counters of connections are published whenever they change.
+    /// Publishes all numbers.
     pub fn publish(&self) {
         self.scoreboard.publish(self.id, &self.own);
     }

@@ -167,7 +167,7 @@ mod tests {
         );
     }
 
-    /// Does the same by sets and by division, without positions.
+    /// The CPUs of a worker, found with sets and without positions. `None` if the text is invalid.
     fn naive(text: &str, allowed: &BTreeSet<usize>, worker: usize) -> Option<BTreeSet<usize>> {
         let words: Vec<_> = text.split_whitespace().collect();
         let bits = |mask: &str| -> Option<BTreeSet<usize>> {

@@ -11,7 +11,7 @@ pub enum Asset {
     Style,
 }
 
-/// The header lines of every file, each after the end of a line.
+/// The header lines of every file, each with a line end before it.
 ///
 /// With `no-cache`, a page never runs the script of another version of the server. The page loads
 /// nothing from elsewhere, and cannot be shown in a frame.

@@ -1,8 +1,9 @@
 //! `--demo`: a load that is uneven on purpose, so that the dashboard can be seen at work without any
 //! other program.
 //!
-//! A child process of the server makes the load, and runs this same program. It is not a thread, because
-//! a master that has threads cannot fork. The child ends with the server, however the server ends.
+//! A child process of the server, which runs the same program, makes the load. A thread cannot make
+//! it, because a master that has threads cannot fork. The child ends with the server, however the
+//! server ends.
 
 mod client;
 mod load;

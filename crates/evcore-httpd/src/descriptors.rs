@@ -21,7 +21,7 @@ const LIVENESS_PIPE: u64 = 1;
 ///
 /// # Errors
 ///
-/// If the limit does not suffice to serve one client and to reload; or the error of a system call.
+/// If the limit does not suffice to serve one client and to reload, or if a system call fails.
 pub fn make_room(options: &Options) -> Result<(), Box<dyn Error>> {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     let wanted = full_need(options);
@@ -31,8 +31,8 @@ pub fn make_room(options: &Options) -> Result<(), Box<dyn Error>> {
     Ok(check_available(minimum(options))?)
 }
 
-/// Logs if the hard limit does not suffice for all connections. Call it when the server starts: if it
-/// does not start, the reason is the only line of the log.
+/// Logs if the hard limit does not suffice for all connections. Call it after all checks of the
+/// start, so that a server that does not start logs only the reason.
 pub fn log_shortage(options: &Options) {
     let wanted = full_need(options);
     let maximum = getrlimit(Resource::Nofile).maximum;
@@ -78,7 +78,8 @@ fn shared(options: &Options) -> u64 {
     LOG + listeners(options) + notifications(options)
 }
 
-/// The descriptors of the group: one for each worker that may live, if the policy uses the group.
+/// The descriptors of the group: one for each worker that may run at the same time, if the policy
+/// uses the group.
 fn notifications(options: &Options) -> u64 {
     if options.policy().uses_group() {
         slots(options) as u64
@@ -126,8 +127,8 @@ fn full_need(options: &Options) -> u64 {
     open_at_once(options, slots(options), clients) + files + OTHERS
 }
 
-/// The descriptors of the process that has the most, with this many workers, and this many clients in
-/// a process. (Without eventfd, notifications and wakes take some more.)
+/// The number of descriptors of the process that has the most, with this many workers, and this
+/// many clients in a process. (Without eventfd, notifications and wakes take some more.)
 fn open_at_once(options: &Options, workers: usize, clients: u64) -> u64 {
     let workers = workers as u64;
     let worker = worker(options);
@@ -147,8 +148,8 @@ fn open_at_once(options: &Options, workers: usize, clients: u64) -> u64 {
     shared(options) + of_its_own
 }
 
-/// Returns the number of descriptors for both ends of the mailbox of each slot, and of the two successor
-/// mailboxes of each index.
+/// Returns the number of descriptors for both ends of the mailbox of each slot, and of the two
+/// successor mailboxes of each index.
 fn mailboxes(options: &Options) -> u64 {
     match options.moves_connections() {
         true => 2 * (slots(options) + 2 * options.workers()) as u64,
@@ -156,11 +157,12 @@ fn mailboxes(options: &Options) -> u64 {
     }
 }
 
-/// The sending ends of all mailboxes, the receiving ends of its own, and its channels to other workers.
+/// The descriptors of a worker for the sending ends of all mailboxes, the receiving ends of its
+/// own, and its channels to other workers.
 fn mailboxes_of_worker(options: &Options) -> u64 {
     /// Two descriptors for each of the three mailboxes of a worker.
     const OWN: u64 = 2 * 3;
-    /// A sender, until its receiver greets; two receivers take one more.
+    /// Two receivers take four. (A sender takes three until its receiver has greeted.)
     const CHANNELS: u64 = 4;
     match mailboxes(options) {
         0 => 0,
@@ -172,7 +174,7 @@ fn mailboxes_of_worker(options: &Options) -> u64 {
 fn worker(options: &Options) -> u64 {
     /// The poller, the waker, and its copy for signals.
     const ALWAYS: u64 = 3;
-    // The worker's, and the master's, if it is a pipe.
+    // The worker's own file of the access log, and the master's, which stays open if it is a pipe.
     let log = 2 * u64::from(options.access_log.is_some());
     let ticker = u64::from(options.timer_resolution.is_some());
     let root = u64::from(options.root.is_some());

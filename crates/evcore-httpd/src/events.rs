@@ -21,7 +21,7 @@ use crate::{
     socket_files::SocketFiles,
 };
 
-/// The log of a server, and its other files.
+/// The reactions of a server to events of its workers.
 pub struct Events {
     scoreboard: Scoreboard,
     /// `None` once the server has ended.
@@ -29,7 +29,7 @@ pub struct Events {
 }
 
 struct State {
-    /// The clock for the lines of a worker. The loop has another one.
+    /// The clock for the log lines of a worker. The loop has another one.
     clock: Clock,
     announce: Box<dyn FnMut() + Send>,
     pid_file: Option<PidFile>,
@@ -37,7 +37,7 @@ struct State {
 }
 
 impl Events {
-    /// The events of a server that is about to start, with the listeners to announce.
+    /// Creates the reactions of a server that is about to start, with the listeners to announce.
     pub fn new(
         scoreboard: Scoreboard,
         announced: &[Listener],
@@ -97,7 +97,7 @@ impl Events {
                 log(format_args!("httpd: worker cannot start: {error}"));
             }
             Event::Failed(_, error) => log(format_args!("httpd: worker failed: {error}")),
-            // The server logs these itself, with its numbers and the time.
+            // `server` logs shortages itself, with its numbers and the time.
             Event::Shortage(..) => {}
             // A stop was requested, so it needs no line.
             Event::Stopping(_) => {}
@@ -105,7 +105,8 @@ impl Events {
         }
     }
 
-    /// Removes the pid file and the socket files. Threads that do not stop may keep this value.
+    /// Removes the pid file and the socket files. Dropping this value would not be enough, because
+    /// threads that do not stop may keep it.
     pub fn end(&self) {
         drop(self.lock().take());
     }

@@ -15,13 +15,13 @@
 //!
 //! `path` has the answers for names that are encoded in an odd way.
 //!
-//! A response goes on with the open file if it is removed or replaced. If the file ends before its
-//! length, or cannot be read, the connection ends, because the length was announced.
+//! A response continues with the open file even if the file is removed or replaced. If the file
+//! ends before its announced length, or cannot be read, the connection ends.
 //!
-//! `root` opens files beneath the root; `cache` keeps some open. `open_file` is one of them, with
-//! its header lines; `content_type` makes a part of those. `fields` reads the request, `condition`
-//! and `range` choose the part of the file to send, and `head` announces it. `disk` reads chunks
-//! that are not in memory before they are sent.
+//! `root` opens files beneath the root; `cache` keeps some open. `open_file` is an open file with
+//! its header lines, and `content_type` makes one of these lines. `fields` reads the request,
+//! `condition` and `range` choose the part of the file to send, and `head` announces it. `disk`
+//! reads chunks that are not in memory before they are sent.
 
 mod cache;
 pub(crate) mod condition;
@@ -74,9 +74,9 @@ pub struct Files {
     index: Option<Vec<u8>>,
     open: OpenFiles,
     pub(crate) reads: DiskReads,
-    /// The files that were found are recorded, so that a replay needs no files.
+    /// Records the attributes of the files that were found, so that a replay needs no files.
     pub(crate) outside: Outside,
-    /// The name of the current file, relative to the root.
+    /// The name of the file that is requested now, relative to the root.
     name: Vec<u8>,
     start: StartOfHead,
 }
@@ -85,7 +85,7 @@ pub struct Files {
 #[derive(Debug)]
 pub struct Answer {
     pub status: Status,
-    /// The part of a file to send; `None`: no body.
+    /// The part of a file to send; `None` if the response has no body.
     pub body: Option<Part>,
 }
 
@@ -136,7 +136,7 @@ impl Files {
     ///
     /// # Errors
     ///
-    /// The status of an error; nothing is written.
+    /// The status of an error response. Nothing is written then.
     pub fn answer(
         &mut self,
         request: &Request,
@@ -175,19 +175,20 @@ impl Files {
         Ok(Answer { status, body })
     }
 
-    /// Closes the files that no connection sends.
+    /// Empties the cache, which closes the files that no connection sends.
     pub fn close_cached(&mut self) {
         self.open.clear();
     }
 
-    /// Closes the files that no connection sends, and that were not used for `time`.
+    /// Removes files that were not used for `time` from the cache. Those that no connection sends
+    /// are closed.
     pub fn close_unused(&mut self, clock: &Clock, time: Duration) {
         let now_ms = clock.monotonic_ms();
         let time_ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         self.open.close_unused(now_ms.saturating_sub(time_ms));
     }
 
-    /// Returns whether files are open that no connection may be sending.
+    /// Returns whether the cache has files. (Connections may be sending some of them.)
     pub fn has_cached(&self) -> bool {
         !self.open.is_empty()
     }
@@ -249,7 +250,7 @@ impl Files {
         };
         let file = match file {
             Some(file) => file,
-            // A replay sends nothing.
+            // A replay sends no bytes of the file.
             None => File::open("/dev/null").map_err(|_| Errno::NXIO)?,
         };
         Ok(Some(OpenFile::new(file, found, &self.name, now)))
@@ -271,7 +272,7 @@ fn open_root(path: &Path) -> io::Result<Root> {
 
 /// The status of a response about this file, and the part of the file that it sends.
 fn select(request: &Request, fields: &Fields<'_>, file: &OpenFile) -> (Status, Selection) {
-    // Ranges are for GET alone (RFC 9110, section 14.2).
+    // Ranges are only for GET (RFC 9110, section 14.2).
     if request.head_only || !range_applies(fields, &file.etag, file.modified) {
         return (Status::Ok, Selection::Whole);
     }

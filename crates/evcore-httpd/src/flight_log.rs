@@ -10,13 +10,13 @@ use evcore::{Acceptor, EventLoop};
 
 use crate::log::log;
 
-/// The least time between two slow turns that are logged, in milliseconds.
+/// The shortest time between two slow turns that are logged, in milliseconds.
 const PAUSE_MS: u64 = 1_000;
 
 /// Logs slow turns, at most one a second.
 #[derive(Debug, Default)]
 pub struct SlowTurnLog {
-    /// The time from which the next one may be logged, in milliseconds of the loop's clock.
+    /// The time from which the next slow turn may be logged, in milliseconds of the loop's clock.
     next_at_ms: u64,
 }
 
@@ -24,8 +24,8 @@ impl SlowTurnLog {
     /// Logs the turn that has just ended if it was slow, with the loop's last records. Call it after
     /// each turn.
     pub fn report(&mut self, ev: &mut EventLoop<impl Acceptor>) {
-        // The slow turn is taken even if it is not logged, because a later report would have the
-        // records of other turns.
+        // The slow turn is taken even if it is not logged, because a later report of it would have
+        // the records of other turns.
         let Some(slow) = ev.instruments().take_slow_turn() else {
             return;
         };
@@ -45,8 +45,8 @@ impl SlowTurnLog {
     }
 }
 
-/// Logs a failure and, if the loop has a flight recorder, its last records. The newest is first,
-/// because a full log loses the later lines.
+/// Logs a failure and, if the loop has a flight recorder, its last records. The newest record is
+/// first, because a full pipe loses the later lines.
 pub fn log_records(what: impl fmt::Display, ev: &mut EventLoop<impl Acceptor>) {
     let (time, pid) = (ev.clock().error_log_time(), process::id());
     log(format_args!("{time} [alert] {pid}: {what}"));

@@ -13,7 +13,7 @@ pub use crate::{
     version::Version,
 };
 
-/// `--cpu-affinity`.
+/// The parser of `--cpu-affinity`.
 pub mod cpu_masks {
     pub use crate::cpu_masks::parse;
 }

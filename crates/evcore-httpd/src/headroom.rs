@@ -1,9 +1,10 @@
 //! Headroom below a limit on the memory of the process (`ulimit -v`, `ulimit -d`).
 //!
-//! In Rust a small allocation that fails ends the process, and with it all its connections. So
-//! memory for clients is allocated only if enough stays free for allocations that cannot be
-//! refused: the tables of the event loop, small buffers, pages of `/status`. A trial shows that now
-//! and then, by an allocation that is freed at once. Without a limit nothing is tried.
+//! In Rust, a small allocation that fails ends the process with all its connections. So memory for
+//! clients is allocated only if enough stays free for allocations that cannot be refused: the
+//! tables of the event loop, small buffers, pages of `/status`. From time to time a trial finds out
+//! whether enough is free: it allocates the memory, and frees it at once. In a process without a
+//! limit, there are no trials.
 
 use std::hint::black_box;
 
@@ -13,7 +14,7 @@ use rustix::process::{Resource, getrlimit};
 /// The memory that stays free, apart from the tables, in bytes.
 const SPARE_BYTES: usize = 2 * 1024 * 1024;
 
-/// The memory that the largest table takes for a connection when it doubles, in bytes.
+/// The memory that the largest table takes for a connection when the table grows, in bytes.
 const TABLE_PER_CONNECTION: usize = 256;
 
 /// The memory that may be allocated between two trials, in bytes.
@@ -22,7 +23,7 @@ const PER_TRIAL: usize = 256 * 1024;
 /// The memory that a new connection may allocate before it sends a body, in bytes.
 const PER_CONNECTION: usize = 2 * 1024;
 
-/// The number of pieces of a trial. Fragmented memory may have no large block.
+/// The number of pieces of a trial, because fragmented memory may have no large block.
 const PIECES: usize = 64;
 
 /// The limits on memory that the system has.
@@ -87,7 +88,7 @@ impl Headroom {
     /// Returns whether this many bytes may be allocated for a purpose other than a client. A
     /// refusal is not counted.
     pub fn allows_uncounted(&mut self, bytes: usize) -> bool {
-        // This may use up the memory of the last trial.
+        // The allocation may use up the memory that the last trial has found.
         self.left = 0;
         !self.is_limited || self.is_available(bytes + self.spare, 0)
     }
@@ -131,7 +132,7 @@ fn is_available(bytes: usize, table: usize) -> bool {
     let sizes = std::iter::once(table).chain([bytes / PIECES; PIECES]);
     let mut pieces = trial.iter_mut().zip(sizes);
     let is_available = pieces.all(|(piece, size)| piece.try_reserve_exact(size).is_ok());
-    // Unused allocations may be optimized away.
+    // Without this, the compiler may remove the allocations, which are not used.
     black_box(&trial);
     is_available
 }

@@ -1,8 +1,8 @@
 //! The last two minutes of the server, in shared memory. Each second a sample of the scoreboard is
 //! added.
 //!
-//! One process writes: the master, or the server if it has no master. Any worker reads, so a dashboard
-//! that is opened during an incident shows how it began.
+//! One process writes: the master, or the server if it has no master. Any worker can read, so a
+//! dashboard that is opened during an incident shows how the incident began.
 
 use std::{
     io,
@@ -27,14 +27,14 @@ use crate::{
 /// Number of samples, one a second.
 pub const SAMPLES: usize = 120;
 
-/// The least time between two samples, in milliseconds. It is a little less than the interval of the
-/// master, because rounding may make the master early.
+/// The shortest time between two samples, in milliseconds. It is a little less than the interval of
+/// the master, because rounding may make the master early.
 const INTERVAL_MS: u64 = 990;
 
-/// The words of a row: [`WorkerStats`] without the histograms.
+/// The number of words in a row, which is [`WorkerStats`] without the histograms.
 const LEN: usize = 5 + Metrics::LEN + 2 * Counters::LEN;
 
-/// Returns the row with the head of a sample. The rows of the workers follow.
+/// Returns the id of the row with the head of a sample. The rows of the workers follow it.
 fn head() -> WorkerId {
     WorkerId::from_slot(0)
 }
@@ -64,7 +64,8 @@ pub struct Sampler {
 }
 
 impl History {
-    /// Creates a ring for this many slots of workers. A slot that is in use takes some 45 KiB.
+    /// Creates a ring for this many slots of workers. A slot that is in use takes some 45 KiB in
+    /// the whole ring.
     ///
     /// # Errors
     ///
@@ -75,14 +76,14 @@ impl History {
         Ok(Self { ring })
     }
 
-    /// Passes the samples to `show`, the oldest first, without the one that is being written. Only one of
-    /// them is in memory at a time.
+    /// Passes the samples to `show`, the oldest first, without the one that is being written. Only
+    /// one [`Snapshot`] is in memory at a time.
     pub fn for_each(&self, mut show: impl FnMut(&Snapshot)) {
         let number = |sample: &balancer::Scoreboard<LEN>| sample.read(head())[NUMBER];
         let mut ring: Vec<_> = self.ring.iter().map(|at| (number(at), at)).collect();
         ring.sort_unstable_by_key(|(number, _)| *number);
         for (number, sample) in ring {
-            // A sample that was replaced meanwhile is not the oldest any more.
+            // A sample that was replaced meanwhile is left out, because it is now the newest one.
             if let Some((_, snapshot)) = read(sample).filter(|(read, _)| *read == number) {
                 show(&snapshot);
             }
@@ -90,8 +91,8 @@ impl History {
     }
 }
 
-/// Reads a sample, and returns it with its number. Returns `None` if the sample was never written, or is
-/// being written.
+/// Reads a sample, and returns it with its number. Returns `None` if the sample was never written,
+/// or is being written.
 fn read(sample: &balancer::Scoreboard<LEN>) -> Option<(u64, Snapshot)> {
     let first = sample.read(head());
     fence(Ordering::Acquire);

@@ -4,33 +4,34 @@
 //! This crate is the library of the program `httpd`, so that tests can run its parts. Each module has
 //! one task:
 //!
-//! - `program`: from the command line to the workers, which `evcore-serve` runs; `options`: the command
-//!   line; `accept_option`: the values of `--accept`; `cpu_masks`: the grammar of `--cpu-affinity`;
-//!   `option_error`: the error for a bad command line;
+//! - `program`: parses the command line, and starts the workers, which `evcore-serve` runs;
+//!   `options`: the table of options; `accept_option`: the values of `--accept`; `cpu_masks`: the
+//!   grammar of `--cpu-affinity`; `option_error`: the error for a bad command line;
 //! - `events`: the reactions to events of the workers; `pid_file`: the file with the process id of
-//!   their master;
+//!   the master;
 //! - `listeners`: opens or inherits the listeners; `listen_queue`: counts the clients that wait in
-//!   their backlogs; `socket_files`: removes the files of Unix sockets; `descriptors`: the number
+//!   the backlogs; `socket_files`: removes the files of Unix sockets; `descriptors`: the number
 //!   of descriptors that the server needs;
-//! - `worker`: the parts of the workers, and the turns of each;
+//! - `worker`: makes the parts of a worker, and runs its turns;
 //! - `server`: the steps of a turn, and the connections;
 //! - `connection`: one connection, without its stream: bytes in, bytes out; `session`: a step of a
-//!   connection, which uses its stream and the loop; `timers`: the purposes of its timers;
+//!   connection, which uses the stream and the loop; `timers`: the purposes of a connection's
+//!   timers;
 //! - `request`, `version`, `host`, `body`, `chunk_extension`, `route`, `response`: HTTP, without
 //!   sockets;
 //! - `files`: the files of `--root`;
-//! - `shared`: what the connections of a worker share; `body_memory`: the limit on their request
-//!   bodies; `headroom`: the memory that stays free below a limit of the process;
+//! - `shared`: the state that the connections of a worker share; `body_memory`: the limit on their
+//!   request bodies; `headroom`: the memory that stays free below a limit of the process;
 //! - `counters`: the table of the counters, which makes their lines on all pages; `counts`: the
-//!   counters of a worker; `measures`: the table of the event loop's measurements; `metrics`: their
-//!   values; `buckets`: a histogram as Prometheus has it; `server_stats`: the numbers of the
-//!   master; `scoreboard`: all these numbers in shared memory; `history`: the last two minutes of
-//!   the scoreboard; `status_json` and `prometheus`: the pages that show the numbers; `dashboard`:
-//!   the page that draws them;
+//!   counters of a worker; `measures`: the table of the event loop's measurements; `metrics`: the
+//!   measured values; `buckets`: a histogram as Prometheus has it; `server_stats`: the numbers of
+//!   the master; `scoreboard`: all these numbers in shared memory; `history`: the last two minutes
+//!   of the scoreboard; `status_json` and `prometheus`: the pages with the numbers; `dashboard`:
+//!   the page that draws the numbers;
 //! - `access_log`: a line for each response; `log_entry`: the formats of that line; `log`: standard
 //!   error; `live_line`: the last line of a terminal; `flight_log`: the last actions of the event
-//!   loop, logged after something went wrong; `trace_log`: its actions as they happen, by
-//!   `--log-level`; `pipe`: writes to a pipe that do not wait for its reader;
+//!   loop, logged after something went wrong; `trace_log`: the loop's actions, logged at once
+//!   (`--log-level`); `pipe`: writes to a pipe that do not wait for its reader;
 //! - `demo`: `--demo`, a server under load with its dashboard;
 //! - `repeatable`: a worker whose run can be repeated; `recorded`: `--record`; `secret_headers`:
 //!   blanks secrets in a recording; `replayed`: the program `evcore-replay`; `what_if`: the balance

@@ -1,6 +1,6 @@
 //! The clients that wait in the backlogs of the listeners, as the kernel counts them.
 //!
-//! The kernel reports the length of a backlog by address (`sock_diag`, as for `ss`), because a
+//! The length of a backlog is read by the listener's address (`sock_diag`, as `ss` does), because a
 //! descriptor of the listener would keep the port open in each worker that stops.
 
 #[cfg(target_os = "linux")]
@@ -34,7 +34,8 @@ pub struct ListenQueue {
 }
 
 impl ListenQueue {
-    /// The backlogs of the listeners at these addresses, of which those of TCP are measured.
+    /// Creates the measurement of the listeners at these addresses. Only TCP listeners are
+    /// measured.
     pub fn new<'a>(addresses: impl IntoIterator<Item = &'a Address>) -> Self {
         Self {
             addresses: addresses.into_iter().filter_map(Address::tcp).collect(),
@@ -47,7 +48,7 @@ impl ListenQueue {
         let waiting = system::waiting(&self.addresses).unwrap_or(0);
         scoreboard.set(Number::ListenQueue, waiting);
         let Some(losses) = system::losses() else {
-            return; // no counter goes back
+            return; // the counters keep their values, because they never go back
         };
         let since = |now: u64, start: u64| now.saturating_sub(start);
         let overflows = since(losses.overflows, self.at_start.overflows);

@@ -1,5 +1,6 @@
-//! Opens the listeners: inherited from an older binary, opened by a service manager (socket
-//! activation) or kept by it since the last run, or bound to the addresses of the options.
+//! Opens the listeners. A listener is inherited from an older binary, opened by a service manager
+//! (socket activation), kept by the manager since the last run, or bound to an address of the
+//! options.
 
 use std::{error::Error, net::SocketAddr};
 
@@ -19,14 +20,15 @@ use crate::{
 /// Listeners that another process has opened for this one.
 pub struct Passed {
     listeners: Inherited,
-    /// True if a service manager has opened them, for this binary or for an older one. It also
-    /// removes the files of Unix sockets.
+    /// True if a service manager has opened them, for this binary or for an older one. The manager
+    /// then also removes the files of Unix sockets.
     by_manager: bool,
 }
 
 impl Passed {
-    /// Takes the listeners that this process was started with. Adds the addresses of those that a
-    /// service manager has opened to the options, or else the default address if there is none.
+    /// Takes the listeners that this process was started with. Adds the addresses of the listeners
+    /// that a service manager has opened to the options. If the options then have no address, adds
+    /// the default one.
     ///
     /// Call it before other descriptors are opened.
     pub fn take(options: &mut Options) -> Result<Self, Box<dyn Error>> {
@@ -40,8 +42,8 @@ impl Passed {
         for descriptor in inherited()? {
             listeners.push(Listener::from_fd(descriptor)?);
         }
-        // The variables stay set, so a newer binary finds them too. An upgrade removes variables that are
-        // left over from another process.
+        // The environment variables of the activation stay set, so a newer binary finds them too.
+        // An upgrade removes variables that are left over from another process.
         let by_manager = is_activated();
         if by_manager {
             for listener in &listeners {
@@ -51,7 +53,7 @@ impl Passed {
                 }
             }
         }
-        // A new start may have other addresses, so these add none.
+        // Listeners that were kept add no address, because this start may have other addresses.
         for descriptor in stored_listeners()? {
             listeners.push(listener(descriptor)?);
         }
@@ -70,8 +72,8 @@ impl Passed {
 /// Opens all listeners: one set for all workers, or with `reuseport` a set for each worker. Their
 /// socket files are added to `files`, even if a later listener cannot be opened.
 ///
-/// The master opens them before any worker starts, and keeps them open when a worker ends. Closing a
-/// listener would reset the connections in its backlog.
+/// The master opens them before any worker starts, and keeps them open when a worker ends, because
+/// closing a listener would reset the connections in its backlog.
 pub fn open(
     options: &Options,
     passed: Passed,
@@ -132,7 +134,7 @@ fn with_options(listener: Listener, options: &Options) -> Result<Listener, Box<d
 }
 
 /// Returns a function that logs the listening addresses on its first call. Call it when a worker is
-/// ready and signals are handled, because a reader of these lines may send one at once.
+/// ready and signals are handled, because a reader of these lines may send a signal at once.
 pub fn announcement(listeners: &[Listener]) -> impl FnMut() + use<> {
     let addresses = listeners.iter().map(Listener::local_addr);
     let mut addresses: Vec<_> = addresses.cloned().collect();

@@ -1,5 +1,5 @@
-//! The last line of a terminal, which shows what the server does now. A redirected log does not contain
-//! it.
+//! The last line of a terminal, which shows what the server does now. A redirected log does not
+//! have such a line.
 
 use std::io::IsTerminal;
 
@@ -10,7 +10,7 @@ use crate::{
     scoreboard::{Snapshot, WorkerStats},
 };
 
-/// The most workers whose connections the line lists one by one.
+/// The maximum number of workers whose connections the line lists one by one.
 const LISTED: usize = 8;
 
 /// Draws the line anew at each sample. Dropping it clears the line.

@@ -46,9 +46,9 @@ pub fn log(line: impl fmt::Display) {
     }
 }
 
-/// Shows this as the last line of the terminal, until the next line of the log.
+/// Shows `line` as the last line of the terminal, until the next line of the log.
 pub fn draw(line: &str) {
-    // The error is ignored, because the server goes on without a terminal.
+    // An error is ignored, because the server goes on without a terminal.
     let _ = write(format!("{}{line}", clear_line()).as_bytes());
 }
 

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::pipe;
 
-/// The longest log line, in bytes: one atomic write to a pipe.
+/// The length of the longest log line, in bytes. It is written to a pipe by one atomic write.
 pub const MAX_LINE_BYTES: usize = pipe::PIPE_BUF;
 
 /// The most bytes of a request line that are logged. Even if the common log format escapes each of
@@ -55,7 +55,7 @@ struct JsonLine<'a> {
 }
 
 impl Entry<'_> {
-    /// Appends the line, with its end.
+    /// Appends the line, with a newline at its end.
     pub fn write(&self, format: LogFormat, out: &mut Vec<u8>) {
         match format {
             LogFormat::Common => self.write_common(out),
@@ -94,7 +94,8 @@ impl Entry<'_> {
         out.push(b'\n');
     }
 
-    /// An escaped control character takes six bytes, and any other byte three at most.
+    /// The most bytes of this request line that are logged in JSON. An escaped control character
+    /// takes six bytes, and any other byte at most three.
     fn json_limit(&self) -> usize {
         if self.request_line.iter().any(u8::is_ascii_control) {
             MAX_ESCAPED_IN_JSON
@@ -104,8 +105,8 @@ impl Entry<'_> {
     }
 }
 
-/// Escapes bytes that could end the field or the line, or control a terminal, as nginx does:
-/// `\x22`.
+/// Escapes bytes that could end the field or the line, or control a terminal, as nginx does. For
+/// example, a quote becomes `\x22`.
 fn escape(out: &mut Vec<u8>, line: &[u8]) {
     for &byte in line {
         match byte {

@@ -1,4 +1,4 @@
-//! The program `httpd`: the library's `run`.
+//! The program `httpd`, which calls `run` of the library.
 
 use std::process::ExitCode;
 

@@ -1,8 +1,9 @@
-//! Measurements of an event loop besides its counters: a table row for each gauge, and for each time
-//! with its distribution.
+//! Measurements of an event loop in addition to its counters: a table row for each gauge, and for
+//! each time with its distribution.
 //!
-//! A row makes the place on the scoreboard, the lines of `/metrics` and the field of `/status.json`.
-//! `docs/httpd.md` has a row for each of these, which a test compares with the pages.
+//! A row defines the place on the scoreboard, the lines of `/metrics` and the field of
+//! `/status.json`. `docs/httpd.md` has a row for each of these, which a test compares with the
+//! pages.
 
 use evcore::{Histogram, Histograms, Stats};
 
@@ -40,10 +41,10 @@ pub const GAUGES: [Gauge; 1] = [Gauge {
 /// The name of a worker's memory on `/metrics`. The master measures it once a second.
 pub const MEMORY: &str = "httpd_worker_memory_bytes";
 
-/// The text of `/metrics` for it.
+/// The text of `/metrics` for the memory.
 pub const MEMORY_HELP: &str = "Resident memory of the worker process.";
 
-/// Index of a turn's time in [`TIMES`].
+/// The index of a turn's time in [`TIMES`].
 pub const TURN: usize = 1;
 
 pub const TIMES: [Time; 2] = [

@@ -1,7 +1,7 @@
 //! The metrics of a worker's event loop.
 //!
 //! Reading the histograms takes some 100,000 instructions. So they are read once a second at most,
-//! and never because a client asks for a page.
+//! and never because a client requests a page.
 
 use evcore::{Acceptor, EventLoop, Histogram, clock::Clock};
 
@@ -11,34 +11,36 @@ use crate::{
     measures::{GAUGES, TIMES},
 };
 
-/// The least time between two reads of the histograms, which are slow to read.
+/// The shortest time between two reads of the histograms, in milliseconds.
 const HISTOGRAM_INTERVAL_MS: u64 = 1000;
 
-/// The metrics of a running worker. A replacement begins anew.
+/// The metrics of a running worker. The metrics of its replacement begin anew.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Metrics {
     /// The process id; 0 if the slot has no worker.
     pub pid: u64,
     /// The time when the worker started, in milliseconds of monotonic time.
     pub started_ms: u64,
-    /// Resident memory in bytes, as far as the master has measured it; 0 for a thread.
+    /// Resident memory in bytes, which the master measures; 0 for a thread.
     pub memory_bytes: u64,
-    /// In the order of [`GAUGES`].
+    /// The gauges, in the order of [`GAUGES`].
     pub gauges: [u64; GAUGES.len()],
-    /// In the order of [`TIMES`].
+    /// The distributions of the times, in the order of [`TIMES`].
     pub times: [Distribution; TIMES.len()],
 }
 
-/// The histograms of the event loops of a slot, one after the other. A replacement continues them.
+/// The sums of the histograms of all event loops that a slot has had. The slot's next worker
+/// continues them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
-    /// The worker's index, which all workers of a slot have.
+    /// The index that all workers of the slot have.
     pub index: u64,
-    /// In the order of [`TIMES`].
+    /// The histograms of the times, in the order of [`TIMES`].
     pub times: [Buckets; TIMES.len()],
 }
 
-/// The distribution of a time, in nanoseconds. All but the maximum are updated once a second.
+/// The distribution of a time, in nanoseconds. Except the maximum, the values are updated once a
+/// second.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Distribution {
     pub mean_ns: u64,
@@ -57,10 +59,10 @@ pub struct MetricsCollector {
 }
 
 impl Metrics {
-    /// The number of values.
+    /// The length of the [array](Self::to_array).
     pub const LEN: usize = Self::TIMES + TIMES.len() * Distribution::LEN;
 
-    /// The places of the gauges and of the times.
+    /// The places of the gauges and of the times in the array.
     const GAUGES: usize = 3;
     const TIMES: usize = Self::GAUGES + GAUGES.len();
 
@@ -73,8 +75,8 @@ impl Metrics {
         }
     }
 
-    /// Returns whether both belong to one worker. The start distinguishes threads, which share one
-    /// process id.
+    /// Returns whether both metrics belong to one worker. The start distinguishes threads, which
+    /// share one process id.
     pub fn is_of_same_worker(&self, other: &Self) -> bool {
         (self.pid, self.started_ms) == (other.pid, other.started_ms)
     }
@@ -86,8 +88,8 @@ impl Metrics {
         array(numbers.chain(times))
     }
 
-    /// The values that a turn may change, with their places in the array. The others change once a
-    /// second.
+    /// The values that a turn may change, with their places in the array. The others change at most
+    /// once a second.
     #[inline]
     pub fn of_turn(&self) -> [(usize, u64); GAUGES.len() + TIMES.len()] {
         std::array::from_fn(|at| match at.checked_sub(GAUGES.len()) {
@@ -112,7 +114,7 @@ impl Metrics {
 }
 
 impl Totals {
-    /// The number of values.
+    /// The length of the [array](Self::to_array).
     pub const LEN: usize = 1 + TIMES.len() * Buckets::LEN;
 
     /// Adds the counts of another slot.
@@ -148,7 +150,7 @@ fn next(numbers: &mut impl Iterator<Item = u64>) -> u64 {
 }
 
 impl MetricsCollector {
-    /// Continues what earlier workers of the slot have counted.
+    /// Creates a collector that continues the counts of earlier workers of the slot.
     pub fn new(earlier: (Counters, Totals)) -> Self {
         Self {
             earlier,
@@ -157,7 +159,7 @@ impl MetricsCollector {
     }
 
     /// Updates metrics, counters and totals at the end of a turn. Values that require a read of the
-    /// histograms may be a second old. Returns whether those were updated too.
+    /// histograms may be a second old. Returns whether this call has read the histograms.
     pub fn collect<L: Acceptor>(
         &mut self,
         ev: &mut EventLoop<L>,
@@ -176,7 +178,7 @@ impl MetricsCollector {
             let histogram = (time.source)(histograms);
             let distribution = &mut metrics.times[at];
             distribution.max_ns = histogram.max();
-            // The first values are published at once.
+            // After its first value, a histogram is read at once.
             let has_first = distribution.mean_ns == 0 && distribution.max_ns > 0;
             if is_time || has_first {
                 let mean = distribution.read(histogram);
@@ -187,7 +189,7 @@ impl MetricsCollector {
         has_read
     }
 
-    /// Reads the histograms at the next [`collect`](Self::collect) in any case.
+    /// Makes the next [`collect`](Self::collect) read the histograms in any case.
     pub fn read_next(&mut self) {
         self.read_at_ms = 0;
     }
@@ -259,7 +261,7 @@ mod tests {
         assert_eq!(Totals::from_array(values).to_array(), values);
     }
 
-    /// A loop on a clock that the test moves, and a turn of a given length.
+    /// A loop on a clock that the test moves, and a function that runs a turn of a given length.
     fn timed_loop() -> (EventLoop, impl Fn(Duration, &mut EventLoop)) {
         let time = ManualTimeSource::new();
         let clock = Clock::with_source(time.clone());

@@ -4,7 +4,7 @@ use std::fmt;
 
 use clap::error::ErrorKind;
 
-/// A bad command line: one line that names the option and the allowed values.
+/// The error for a bad command line: one line that names the option and the allowed values.
 #[derive(Debug)]
 pub struct OptionError(pub(crate) String);
 

@@ -1,7 +1,8 @@
 //! The command line, as a table: a field of [`Options`] is an option.
 //!
-//! The documentation of a field is its text in `--help`, and its attributes are its name, its value,
-//! its default and its parser. The tests take the table of `docs/httpd.md` from it.
+//! The documentation of a field is the option's text in `--help`. The attributes of the field
+//! define the option's name, value, default and parser. A test compares `docs/httpd.md` with this
+//! table.
 
 mod values;
 
@@ -25,7 +26,7 @@ pub use values::{AutoOr, LogLevel, Timers};
 
 use values::{MAX_WORKERS, affinity, component, milliseconds, number, on_or_off, poller, workers};
 
-/// `on`, where connections can move: on Linux.
+/// The default of `--handover`: `on` where connections can move, which is Linux.
 const HANDOVER: &str = match cfg!(any(target_os = "linux", target_os = "android")) {
     true => "on",
     false => "off",
@@ -76,9 +77,9 @@ pub struct Options {
     #[arg(long = "cpu-affinity", value_name = "LIST", value_parser = affinity)]
     pub affinity: Option<Affinity>,
 
-    /// Policy by which workers share the listeners. Only epoll has exclusive wake-ups: on other pollers,
-    /// `exclusive` is the same as `off`, and `least-loaded` uses the accept lock. With `reuseport` each
-    /// worker has its own listeners, and Unix sockets need a single worker.
+    /// Policy by which workers share the listeners. Only epoll has exclusive wake-ups: on other
+    /// pollers, `exclusive` is the same as `off`, and `least-loaded` uses the accept lock. With
+    /// `reuseport` each worker has its own listeners, and Unix sockets need a single worker.
     #[arg(long, value_name = "POLICY", default_value = "least-loaded")]
     pub accept: AcceptOption,
 
@@ -122,7 +123,7 @@ pub struct Options {
     #[arg(long, value_name = "MS", default_value = "60000", value_parser = milliseconds)]
     pub send_timeout: Duration,
 
-    // From a page, because kernels raise very small ones.
+    // The minimum is a page, because kernels raise very small sizes.
     /// Bytes of the responses of one connection that the kernel may hold (`SO_SNDBUF`); it doubles the
     /// number. Not for Unix sockets.
     #[arg(long, value_name = "BYTES", value_parser = number(4096..=1_u32 << 30))]
@@ -230,8 +231,8 @@ pub struct Options {
     #[arg(long, value_name = "FILE", value_parser = OsStringValueParser::new().try_map(component))]
     pub index: Option<OsString>,
 
-    /// The most files that one worker keeps open for later requests; after a second, a request opens the
-    /// name again; needs `--root`.
+    /// The most files that one worker keeps open for later requests; after a second, a request
+    /// opens the name again; needs `--root`.
     #[arg(long, value_name = "N", default_value = "1000", value_parser = number(0..=1_u32 << 20))]
     pub open_files: u32,
 
@@ -245,7 +246,7 @@ pub struct Options {
     pub demo: bool,
 }
 
-/// The task that a command line asks for.
+/// The task of a command line.
 #[derive(Debug)]
 pub enum Command {
     /// Serves with these options.
@@ -280,11 +281,11 @@ pub fn table() -> clap::Command {
     Options::command().arg(help)
 }
 
-/// Returns the table for a terminal, without the backquotes, which are for the documentation.
+/// Returns the table for a terminal, without the backquotes that `docs/httpd.md` has.
 fn command() -> clap::Command {
     table().mut_args(|arg| {
         let text = arg.get_help().map(|help| help.to_string().replace('`', ""));
-        // A number that is out of range may begin with a hyphen.
+        // A value may begin with a hyphen, such as a number that is out of range.
         let takes_value = arg.get_action().takes_values();
         arg.help(text.unwrap_or_default())
             .allow_hyphen_values(takes_value)
@@ -322,7 +323,8 @@ impl Options {
     ///
     /// # Errors
     ///
-    /// If it is a Unix socket, whose connections do not inherit it.
+    /// If it is the address of a Unix socket, whose connections do not inherit a listener's buffer
+    /// size.
     pub(crate) fn allow_send_buffer(&self, address: &Address) -> Result<(), String> {
         if self.send_buffer.is_some() && address.is_unix() {
             return Err(format!(

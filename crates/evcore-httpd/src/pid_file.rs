@@ -54,8 +54,8 @@ impl PidFile {
         Ok(file)
     }
 
-    /// Gives the file its name. It is called when a worker is ready and signals are handled,
-    /// because a reader of the file may send one at once.
+    /// Gives the file its final name. Call it when a worker is ready and signals are handled,
+    /// because a reader of the file may send a signal at once.
     pub fn publish(&mut self) {
         if self.location == Location::Temporary {
             self.move_to(Location::Final);
@@ -98,8 +98,8 @@ impl PidFile {
 impl Drop for PidFile {
     fn drop(&mut self) {
         let ours = self.path_of(self.location);
-        // Another server may use the same path, or the new binary could not get it because a rename
-        // failed.
+        // The file may be that of another server with the same path, or that of a new binary if the
+        // rename before it failed.
         if fs::read_to_string(&ours).is_ok_and(|text| text == own_line()) {
             let _ = fs::remove_file(ours);
         }

@@ -15,8 +15,8 @@ use rustix::{
     io::{Errno, retry_on_intr},
 };
 
-/// The largest atomic write to a pipe on Linux. Lines of several writers do not mix if they are not
-/// longer.
+/// The size of the largest atomic write to a pipe on Linux. Lines of several writers do not mix if
+/// no line is longer.
 pub const PIPE_BUF: usize = 4096;
 
 /// Returns whether the file is a pipe, named or anonymous.
@@ -27,7 +27,8 @@ pub fn is_pipe(file: &File) -> io::Result<bool> {
 /// Opens an inherited pipe a second time, in non-blocking mode. (Setting the mode of the inherited
 /// descriptor would set it for all processes that share it.)
 ///
-/// Returns `None` if it is not a pipe, if it has no reader, or if the system has no `/proc`.
+/// Returns `None` if the descriptor is not a pipe, if the pipe has no reader, or if the system has
+/// no `/proc`.
 pub fn reopen_nonblocking(inherited: &(impl AsFd + AsRawFd)) -> Option<File> {
     let file = File::from(inherited.as_fd().try_clone_to_owned().ok()?);
     if !is_pipe(&file).ok()? {
@@ -47,7 +48,7 @@ pub fn open_to_append(path: &Path) -> io::Result<File> {
 /// the pipe.
 pub fn open_to_append_unread(path: &Path) -> io::Result<File> {
     match open_to_append(path) {
-        // This process is a reader itself if its descriptor may also read.
+        // With a descriptor that may also read, this process is a reader itself.
         Err(error) if Errno::from_io_error(&error) == Some(Errno::NXIO) => {
             open_as(path, OFlags::RDWR)
         }

@@ -78,10 +78,11 @@ fn serve(mut options: Options) -> Result<ExitCode, Box<dyn Error>> {
     // Each worker opens the root itself. A bad root is an error now, and is logged once.
     Files::open(&options)?;
     descriptors::make_room(&options)?;
-    // The same holds for the access log.
+    // Each worker opens the access log itself, too.
     let log = options.access_log.as_deref();
     let log = log.map(|path| AccessLog::open(path, options.access_log_format));
-    // A named pipe stays open, because its reader would otherwise see its end before a worker opens it.
+    // A named pipe stays open. Otherwise its reader would find the end of the stream before a
+    // worker opens the pipe.
     let _pipe = log.transpose()?.filter(AccessLog::is_pipe);
     // This value is made before the listeners, so that their files are removed if a later step
     // fails.
@@ -141,8 +142,8 @@ fn run_workers(workers: Server, setup: Setup) -> Result<ExitCode, Box<dyn Error>
     })
 }
 
-/// Returns the master's work at each interval: the numbers that it measures, a sample for the
-/// dashboard, and the line of a terminal.
+/// Returns the master's work at each interval: it publishes the numbers that it measures, adds a
+/// sample to the history, and draws the line of a terminal.
 fn each_second(setup: &Setup, queue: ListenQueue) -> impl FnMut() + use<> {
     let (scoreboard, mut clock) = (setup.scoreboard.clone(), Clock::system());
     let mut sampler = setup.sampler(&clock);

@@ -1,12 +1,13 @@
 //! `/metrics`: the text format of Prometheus, version 0.0.4.
 //!
-//! `docs/httpd.md` describes the metrics. The page is made from the scoreboard alone. A request for
-//! it costs a read of all slots, and the formatting of some 60 lines for each worker. It is never
-//! cached: a client that gets an older page from another worker would see counters go back.
+//! `docs/httpd.md` describes the metrics. The page is made only from the scoreboard. A request for
+//! the page costs a read of all slots, and the formatting of some 60 lines for each worker. The
+//! page is never cached, because a client that got an older page from another worker would see
+//! counters go back.
 //!
 //! The label `worker` is the index of a worker, not its process id. A series is the sum over all slots
-//! that workers of this index have used. The values in a slot stay when a worker dies, so its
-//! replacement continues its counters.
+//! that workers of this index have used. The values in a slot stay when a worker dies, so the
+//! replacement continues the counters.
 
 use std::fmt::{Display, Write};
 
@@ -23,7 +24,7 @@ use crate::{
 /// The media type of the format.
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// The size of one worker's lines, or of the server's lines with all headings.
+/// The maximum size of one worker's lines, or of the server's lines with all headings, in bytes.
 const PAGE_BYTES: usize = 5120;
 
 /// Returns the page.
@@ -136,7 +137,7 @@ impl Page {
     /// Adds a metric with one value.
     fn single(&mut self, (name, kind): (&str, &str), help: &str, value: impl Display) {
         self.family(name, kind, help);
-        // A string has room for all that is written to it.
+        // Writing to a string cannot fail.
         let _ = writeln!(self.0, "{name} {value}");
     }
 

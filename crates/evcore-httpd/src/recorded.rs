@@ -1,8 +1,9 @@
 //! A worker that is recorded, by `--record`.
 //!
 //! When half of the file is written and no connection is open, the recording begins anew. The process
-//! then has a new loop and a new server, because a replay begins with those. If a connection is always
-//! open, the recording ends when the file is full. This is logged.
+//! then makes a new loop and a new server, because a replay begins with a new loop and a new
+//! server. If a connection is always open, the recording ends when the file is full. This end is
+//! logged.
 
 use std::{
     cell::{Cell, RefCell},
@@ -71,7 +72,8 @@ pub fn serve(setup: &Setup, parts: &mut Parts) -> Result<(), Box<dyn Error + Sen
                 stop_within_ms: parts.stop_within().map(milliseconds),
             }
         };
-        // A worker that stops leaves what it did before.
+        // A worker that stops begins no new recording, so that the file has the turns before the
+        // stop.
         let is_due = || recorder.is_half_full() && parts.stop_within().is_none();
         let ended = worker.run(signals, is_due);
         drop(worker);
@@ -91,7 +93,7 @@ fn report_full(path: &Path) {
     ));
 }
 
-/// Returns the path of a worker's file. If there are several workers, the index is added.
+/// Returns the path of a worker's file. If there is a master, the worker's index is added.
 fn path_of(path: &Path, setup: &Setup, parts: &Parts) -> PathBuf {
     if setup.options.workers() == 0 {
         return path.to_owned();
@@ -106,7 +108,8 @@ fn with_end(path: &Path, end: &str) -> PathBuf {
     path.into()
 }
 
-/// Creates the file. The recording of the previous worker is kept, because that worker may have crashed.
+/// Creates the file. The recording of the previous worker gets the ending `.old`, because that
+/// worker may have crashed.
 fn create(path: &Path, bytes: usize) -> io::Result<Recorder> {
     if fs::metadata(path).is_ok_and(|there| !there.is_file()) {
         let path = path.display();
@@ -123,7 +126,7 @@ fn milliseconds(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Begins the recording with a worker.
+/// Begins the recording, and makes a worker that is recorded.
 fn begin(
     recorder: &Recorder,
     setup: &Setup,

@@ -1,5 +1,5 @@
-//! A worker whose run can be repeated. It runs the same turns over sockets that are recorded, and over
-//! their recording.
+//! A worker whose run can be repeated. It serves over sockets that are recorded, and later runs the
+//! same turns over the recording.
 //!
 //! A worker gets all other input from outside its loop through an [`Outside`]: the requests of signals,
 //! its process id, the pages about all workers, and the files that it finds.
@@ -32,11 +32,11 @@ pub struct Start {
 /// The name of the [`Start`] in a recording.
 pub const START: &str = "httpd";
 
-/// The requests of signals so far.
+/// The requests that signals have made so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Signals {
     pub reopen_count: u32,
-    /// The time for a stop, in milliseconds; `None` if none was requested.
+    /// The time for a stop, in milliseconds; `None` if no stop was requested.
     pub stop_within_ms: Option<u64>,
 }
 
@@ -60,8 +60,8 @@ pub struct Repeatable<L: Acceptor<Stream: Transport>> {
 }
 
 impl<L: Acceptor<Stream: Transport + Source>> Repeatable<L> {
-    /// Makes the worker with its loop, which has its clock, backend, listeners and group, and the handle
-    /// by which signals reach it.
+    /// Makes the worker on a loop from `builder`, which has the clock, the backend, the listeners
+    /// and the group. Also returns the handle by which signals wake the loop.
     pub fn new(
         builder: Builder<L>,
         setup: &Setup,
@@ -83,8 +83,8 @@ impl<L: Acceptor<Stream: Transport + Source>> Repeatable<L> {
         Ok((worker, handle))
     }
 
-    /// Serves until a signal stops the worker, or until a checkpoint is possible: no connection is open,
-    /// and `is_due` returns true.
+    /// Serves until a signal stops the worker, or until a checkpoint is possible: no connection is
+    /// open, and `is_due` returns true.
     pub fn run(
         &mut self,
         look: impl Fn() -> Signals,
@@ -135,8 +135,8 @@ impl<L: Acceptor<Stream: Transport + Source>> Repeatable<L> {
         }
     }
 
-    /// Returns the last flight records, at most this many, one a line, the newest first. Descriptors are
-    /// left out, because a replay has none.
+    /// Returns the last flight records, at most this many, one a line, the newest first.
+    /// Descriptors are left out, because a replay has none.
     pub fn flight_records(&mut self, most: usize) -> String {
         let records: Vec<_> = self.ev.instruments().flight_records().collect();
         let lines = records.into_iter().map(without_descriptor).rev();
@@ -159,7 +159,7 @@ fn without_descriptor(record: Record) -> Record {
     }
 }
 
-/// Logs the records before a panic.
+/// Logs the last records of the loop if the worker panics.
 impl<L: Acceptor<Stream: Transport>> Drop for Repeatable<L> {
     fn drop(&mut self) {
         if thread::panicking() {

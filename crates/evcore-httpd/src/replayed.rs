@@ -48,13 +48,14 @@ difference is printed. 2: there is no replay, for example because FILE is not a
 recording. A panic of the worker comes back as a panic (status 101).
 ";
 
-/// The most records of a page.
+/// The maximum number of records on a page.
 const DRAWN: usize = 20_000;
 
 /// Options that depend on the machine or on the build, and that a replay does not need.
 const LEFT_OUT: [&str; 2] = ["--cpu-affinity", "--log-level"];
 
-/// The most listeners of a worker, and its highest index. They are far above those of any server.
+/// The maximum number of listeners of a worker, and its highest index. Both are far above the
+/// numbers of any server.
 const LISTENERS_MAX: usize = 10_000;
 const INDEX_MAX: usize = 10_000;
 
@@ -99,7 +100,7 @@ pub fn run() -> ExitCode {
     }
 }
 
-/// Logs what the loop does, from this level on.
+/// Installs a log of the loop's actions, with this level.
 fn log_from(value: Option<OsString>) -> Result<(), String> {
     let name = value.as_deref().and_then(OsStr::to_str).unwrap_or_default();
     let level = LogLevel::from_str(name, false)
@@ -110,7 +111,7 @@ fn log_from(value: Option<OsString>) -> Result<(), String> {
     Ok(())
 }
 
-/// Prints the balance of some recordings, and that of another policy.
+/// Prints the balance of recorded workers, and their balance under another policy.
 fn what_if(mut arguments: impl Iterator<Item = OsString>) -> ExitCode {
     let name = arguments.next().unwrap_or_default();
     let policy = match name.to_str() {
@@ -155,7 +156,7 @@ fn refuse(message: &str) -> ExitCode {
     ExitCode::from(2)
 }
 
-/// Prints to standard output, whose reader may have left.
+/// Prints to standard output. Returns `code`, or 2 if the text cannot be written.
 fn print(text: &str, code: ExitCode) -> ExitCode {
     match io::stdout().write_all(text.as_bytes()) {
         Ok(()) => code,
@@ -261,13 +262,14 @@ fn replay(
     let place = (WorkerId::from_slot(0), start.index);
     let (mut worker, _) = Repeatable::new(builder, &setup, place, &outside)?;
     worker.compared = recorded;
-    // The wait fails at the end of the recording.
+    // The run returns an error at the end of the recording.
     let _ = worker.run(Signals::default, || false);
     let records = worker.flight_records(DRAWN);
     Ok((replay, records))
 }
 
-/// Checks the numbers for which a replay allocates. A file with a right checksum may still be made up.
+/// Checks the numbers for which a replay allocates, because a file with a valid checksum may still
+/// be forged.
 fn check(start: &Start) -> Result<(), String> {
     let (listeners, index) = (start.listeners, start.index);
     if listeners > LISTENERS_MAX || index > INDEX_MAX {
@@ -285,7 +287,7 @@ fn options_of(start: &Start) -> Result<Options, Box<dyn Error + Send + Sync>> {
         Command::Serve(options) => options,
         Command::Help(_) => return Err("the recorded command line has no options".into()),
     };
-    // The default is the number of processors.
+    // The recorded command line may ask for one worker for each CPU.
     options.processes = start.workers;
     if options.access_log.is_some() {
         options.access_log = Some("/dev/null".into());
@@ -311,7 +313,7 @@ fn needed(arguments: &[String]) -> impl Iterator<Item = &String> {
     })
 }
 
-/// The records as lines of the log that a panic makes.
+/// The records as the lines that a panic would log.
 fn flight_log(records: &str) -> String {
     let line = |record| format!("0000/00/00 00:00:00 [alert] 0: {record}\n");
     records.lines().map(line).collect()

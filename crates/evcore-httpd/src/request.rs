@@ -16,7 +16,7 @@ pub const MAX_HEAD_BYTES: usize = 16 * 1024;
 /// The most bytes of a request's target.
 const MAX_TARGET_BYTES: usize = 8 * 1024;
 
-/// The most header lines.
+/// The maximum number of header lines.
 pub const MAX_HEADERS: usize = 100;
 
 /// A parsed request head.
@@ -24,9 +24,9 @@ pub const MAX_HEADERS: usize = 100;
 pub struct Request {
     /// The action that the client requests.
     pub action: Action,
-    /// True if the response is a head alone.
+    /// True if the response is only a head.
     pub head_only: bool,
-    /// The version of the client.
+    /// The version of the request.
     pub version: Version,
     /// True if the client wants to keep the connection after the response.
     pub keep_alive: bool,
@@ -36,7 +36,7 @@ pub struct Request {
     pub expects_continue: bool,
 }
 
-/// The action for a request, decided from the head alone.
+/// The action for a request, which depends only on the head.
 #[derive(Clone, Copy, Debug)]
 pub enum Action {
     Route(Route),
@@ -92,13 +92,14 @@ fn target_is_too_long(head: &httparse::Request<'_, '_>, bytes: &[u8]) -> bool {
     length > MAX_TARGET_BYTES
 }
 
-/// Parses a head whose version is not one that the parser has. A later minor version than HTTP/1.1 is
+/// Parses a head whose version `httparse` does not accept. A later minor version than HTTP/1.1 is
 /// read as HTTP/1.1 (RFC 9110, section 2.5).
 #[cold]
 fn parse_version(bytes: &[u8]) -> Parsed {
     match minor_version_at(bytes) {
         Some(at) if bytes[at - 2] == b'1' => {
-            // The rest of a longer head is not read anyway, except for the version itself.
+            // A head beyond the limit is refused, so nothing after the limit is copied, except the
+            // version itself.
             let end = (MAX_HEAD_BYTES + 1).max(at + 1);
             let mut head = bytes[..bytes.len().min(end)].to_vec();
             head[at] = b'1';
@@ -143,7 +144,7 @@ fn interpret(head: &httparse::Request<'_, '_>) -> Result<Request, Status> {
     Ok(Request {
         action: match route(target) {
             Some(route) if route.allows(method) => Action::Route(route),
-            // The next bytes may be for the other end of the tunnel.
+            // The connection ends, because the next bytes may be for the other end of the tunnel.
             _ if method == "CONNECT" => return Err(Status::MethodNotAllowed),
             Some(route) => Action::NotAllowed(route),
             None if (method, target) == ("OPTIONS", "*") => Action::Options,
@@ -259,7 +260,7 @@ impl Headers {
     }
 }
 
-/// Parses digits only. A number beyond `u64` is beyond the limit too.
+/// Parses decimal digits. A number beyond `u64` is beyond the limit, too.
 fn length(value: &[u8]) -> Result<u64, Status> {
     if value.is_empty() || !value.iter().all(u8::is_ascii_digit) {
         return Err(Status::BadRequest);
@@ -279,7 +280,8 @@ mod tests {
         }
     }
 
-    /// The version may be behind the longest head, because a read brings more than that.
+    /// The version may come after the longest allowed head, because a read may return more bytes
+    /// than that.
     #[test]
     fn a_line_beyond_the_limit_is_refused_whatever_its_version() {
         for version in ["1.0", "1.1", "1.2", "1.9", "2.0"] {

@@ -70,7 +70,7 @@ pub struct Head {
     pub content_length: Option<u64>,
     /// The value of `Allow`, with a 405.
     pub allow: Option<&'static str>,
-    /// Further header lines, each after the end of a line.
+    /// Further header lines, each with a line end before it.
     pub further: &'static str,
 }
 
@@ -114,7 +114,7 @@ impl Head {
 
 const CONTENT_LENGTH: &[u8] = b"\r\nContent-Length: ";
 
-/// Appends the lines that every head begins with, without the end of the last.
+/// Appends the lines that every head begins with, without the end of the last line.
 pub fn write_start(out: &mut Vec<u8>, status: Status, date: Stamp<29>) {
     out.extend_from_slice(b"HTTP/1.1 ");
     out.extend_from_slice(status.line().as_bytes());
@@ -133,7 +133,7 @@ pub fn write_end(out: &mut Vec<u8>, version: Version, keep_alive: bool) {
     }
 }
 
-/// The head of a 200 with text.
+/// The head of a 200 response with text.
 #[derive(Debug, Default)]
 pub struct TextHead {
     start: StartOfHead,
@@ -163,7 +163,7 @@ impl TextHead {
 #[derive(Debug, Default)]
 pub struct StartOfHead {
     bytes: Vec<u8>,
-    /// The time from which it may be out of date, in milliseconds of monotonic time.
+    /// The time from which the start may be out of date, in milliseconds of monotonic time.
     until_ms: u64,
 }
 
@@ -177,8 +177,8 @@ impl StartOfHead {
         &self.bytes
     }
 
-    /// Only this function reads wall time, so most turns do not read it. If the machine's clock is
-    /// set, the start is wrong for up to a second.
+    /// Makes the start anew. Wall time is read here and not for each response, so most turns do not
+    /// read it. If the machine's clock is set, the date is wrong for up to a second.
     #[cold]
     fn renew(&mut self, clock: &Clock, make: impl FnOnce(&mut Vec<u8>, Stamp<29>)) {
         self.bytes.clear();
@@ -207,7 +207,7 @@ pub fn write_decimal(out: &mut Vec<u8>, number: u64) {
     }
 }
 
-/// The last digit.
+/// The last digit of a number, as a byte.
 fn digit(number: u64) -> u8 {
     b'0' + (number % 10) as u8
 }

@@ -28,7 +28,7 @@ pub const METHODS: &str = "GET, HEAD, OPTIONS, POST";
 /// The longest time for `/sleep` and `/block`: an hour.
 const LONGEST_MS: u64 = 3_600_000;
 
-/// Makes the routes whose path is fixed, and a list of their paths. So the list has each of them.
+/// Makes the routes whose path is fixed, and a list of all their paths.
 macro_rules! fixed_paths {
     ($($path:literal => $route:expr,)*) => {
         /// The paths without an argument.
@@ -124,7 +124,7 @@ fn is_without_host(after_scheme: &str) -> bool {
     after_scheme.is_empty() || after_scheme.starts_with('/')
 }
 
-/// Parses digits only; `parse` alone would accept a sign.
+/// Parses decimal digits. Without the check, `parse` would accept a sign.
 fn whole_number(text: &str) -> Option<u64> {
     text.bytes()
         .all(|byte| byte.is_ascii_digit())
@@ -140,7 +140,7 @@ mod tests {
     use super::*;
     use crate::options;
 
-    /// The path of a route, as the help has it.
+    /// The path of a route in the text of `--help`.
     fn path_in_help(route: Route) -> &'static str {
         match route {
             Route::Hello => "/",

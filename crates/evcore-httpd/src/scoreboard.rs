@@ -17,9 +17,9 @@ use crate::{
     server_stats::{Number, ServerStats},
 };
 
-/// A slot for each worker that can run at the same time, and one for the master.
+/// The shared memory: a slot for each worker that can run at the same time, and one for the master.
 ///
-/// Make it before the fork. A clone is another handle to the same memory.
+/// Create the scoreboard before the fork. A clone is another handle to the same memory.
 #[derive(Clone, Debug)]
 pub struct Scoreboard {
     workers: balancer::Scoreboard<{ WorkerStats::LEN }>,
@@ -45,11 +45,11 @@ impl Scoreboard {
         stats
     }
 
-    /// The numbers that the running worker of a slot has published; `None` if none runs.
+    /// The numbers that the running worker of a slot has published; `None` if no worker runs there.
     ///
     /// The values of a slot are read one by one. If another worker has taken the slot meanwhile,
-    /// the values are of two workers, and are read again. A worker publishes its process id after
-    /// all else, and the id is set to 0 before the next worker starts.
+    /// the values may be of two workers, and are read again. A worker publishes its process id
+    /// after all other values, and the id is set to 0 before the next worker starts.
     fn read_running(&self, id: WorkerId) -> Option<WorkerStats> {
         let mut before = self.read(id).metrics;
         loop {
@@ -94,7 +94,7 @@ impl Scoreboard {
         ServerStats::from_array(self.server.read(master()))
     }
 
-    /// Records that the server starts now. Until then, its start is the machine's boot.
+    /// Records that the server starts now. Before this call, the recorded start is 0.
     pub fn record_start(&self, clock: &Clock) {
         self.update_server(|server| server.set_start(clock));
     }
@@ -132,7 +132,7 @@ impl Scoreboard {
     }
 }
 
-/// The only slot of the master's part.
+/// The only slot of the master's numbers.
 fn master() -> WorkerId {
     WorkerId::from_slot(0)
 }
@@ -210,8 +210,8 @@ pub struct WorkerStats {
 }
 
 impl WorkerStats {
-    /// Number of gauges. They come first, and go back to 0 when the worker dies. The others are
-    /// counters: the next worker of the slot continues them.
+    /// Number of gauges. They come first in a slot, and go back to 0 when the worker dies. The
+    /// other values are counters, which the next worker of the slot continues.
     const GAUGES: usize = Self::METRICS + Metrics::LEN;
     /// The number of values in a slot.
     pub const LEN: usize = Self::AT_START + Counters::LEN;
@@ -248,7 +248,7 @@ impl WorkerStats {
         slots.filter_map(|id| scoreboard.read_running(id))
     }
 
-    /// The counters of the present worker alone.
+    /// The counters of only the present worker.
     pub fn since_start(&self) -> Counters {
         self.counters.since(&self.at_start)
     }
@@ -339,8 +339,9 @@ impl WorkerStats {
 
 /// Jain's fairness index of the shares: (Σx)² / (n · Σx²).
 ///
-/// It is 1/n if one of n has everything, and 1.0 if all shares are equal or zero. Source: Jain, Chiu, Hawe: *A Quantitative Measure of Fairness and Discrimination for
-/// Resource Allocation in Shared Computer Systems*, DEC-TR-301, 1984.
+/// The index is 1/n if one of n has everything, and 1.0 if all shares are equal or zero. Source:
+/// Jain, Chiu, Hawe: *A Quantitative Measure of Fairness and Discrimination for Resource Allocation
+/// in Shared Computer Systems*, DEC-TR-301, 1984.
 pub fn jain(shares: impl Iterator<Item = u64>) -> f64 {
     let (mut n, mut sum, mut squares) = (0.0, 0.0, 0.0);
     for share in shares {
@@ -375,7 +376,7 @@ mod tests {
         let group = WorkerGroup::new(Policy::Off, 2).expect("a page");
         let group = scoreboard.add_to(group);
         let mut stats = WorkerStats::from_array(std::array::from_fn(|at| at as u64 + 1));
-        // The master measures it.
+        // The master publishes the memory separately.
         stats.metrics.memory_bytes = 0;
         let [one, two] = [0, 1].map(WorkerId::from_slot);
         scoreboard.publish(one, &stats);
@@ -403,7 +404,7 @@ mod tests {
     #[test]
     fn counters_of_a_worker_index_are_summed_over_its_slots() {
         let scoreboard = WorkerStats::scoreboard(4).expect("a page");
-        // Two workers, and after a reload two more. The last slot never had one.
+        // Two workers, and one more of index 0 after a reload. The last slot never had a worker.
         for (slot, index) in [(0, 0), (1, 1), (2, 0)] {
             let mut stats = WorkerStats::from_array(std::array::from_fn(|at| at as u64 + 1));
             stats.totals.index = index;

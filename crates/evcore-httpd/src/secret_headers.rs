@@ -1,23 +1,23 @@
-//! Blanks the values of headers that hold secrets, in what a recording keeps of requests.
+//! Blanks the values of headers that hold secrets, in the recorded bytes of requests.
 
-/// The names, with the colon.
+/// The names of these headers, with the colon.
 const SECRET: [&[u8]; 3] = [b"authorization:", b"cookie:", b"proxy-authorization:"];
 
 /// The length of the longest name.
 const LONGEST: usize = 20;
 
-/// Blanks secrets on one connection, whose bytes come in any pieces.
+/// Blanks the secrets of one connection, whose bytes may come in pieces of any size.
 ///
-/// A line of a body that looks like such a header is blanked, too. So is a malformed header with white
-/// space before its colon, and a value that continues on the next line: the server refuses these requests,
-/// but their bytes are recorded.
+/// A line of a body that looks like such a header is blanked, too. So are a malformed header with
+/// white space before its colon, and a value that continues on the next line. The server refuses
+/// such requests, but their bytes are recorded.
 #[derive(Debug, Default)]
 pub struct SecretHeaders {
     /// The beginning of the present line, in lower case and without white space.
     line: Vec<u8>,
     is_in_value: bool,
-    /// True if the line before was in a value. If this line begins with white space, it continues the
-    /// value.
+    /// True if the line before was in a value. If the present line begins with white space, it
+    /// continues the value.
     may_continue: bool,
 }
 

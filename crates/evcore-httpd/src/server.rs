@@ -49,8 +49,8 @@ struct Overload {
     log_from_ms: u64,
 }
 
-/// A timer of the server itself: it flushes the access log when there are few lines, or closes files
-/// that are no longer used.
+/// A timer of the server itself. It flushes the access log if its buffer does not fill in time, or
+/// closes files that are no longer used.
 #[derive(Debug)]
 struct Background {
     token: Token,
@@ -98,7 +98,7 @@ impl<L: Acceptor<Stream: Transport>> Server<L> {
         ev: &mut EventLoop<L>,
         log: AccessLog,
     ) -> evcore::Result<Self> {
-        // The end of the worker flushes the log in any case.
+        // A worker that stops does not wait for this timer, because its end flushes the log, too.
         self.flush = Some(Background::new(ev)?);
         self.shared.log = Some(log);
         Ok(self)
@@ -140,7 +140,7 @@ impl<L: Acceptor<Stream: Transport>> Server<L> {
         self.publish(ev);
     }
 
-    /// Counts the last second of a worker that has stopped.
+    /// Publishes the counts of the last second of a worker that has stopped.
     pub fn on_end(&mut self, ev: &mut EventLoop<L>) {
         self.metrics.read_next();
         self.publish(ev);
@@ -163,7 +163,7 @@ impl<L: Acceptor<Stream: Transport>> Server<L> {
             // The cause is a signal, which the caller checks before every turn, or a file that a thread
             // has read.
             Step::Woken => self.take_disk_reads(ev),
-            Step::ShuttingDown => {} // the loop evicts what is idle
+            Step::ShuttingDown => {} // the loop evicts the idle connections
             Step::Evict(token) => {
                 self.dispatch(ev, token, Ready::NONE, |session| session.on_evict());
             }
@@ -191,7 +191,7 @@ impl<L: Acceptor<Stream: Transport>> Server<L> {
         }
     }
 
-    /// Arms the sweep timer if files are open that no connection may be sending.
+    /// Arms the sweep timer if the cache has files.
     fn arm_sweep(&mut self, ev: &mut EventLoop<L>) {
         let (Some(files), Some(sweep)) = (&self.shared.files, &mut self.sweep) else {
             return;
@@ -215,8 +215,8 @@ impl<L: Acceptor<Stream: Transport>> Server<L> {
         }
     }
 
-    /// Makes a step of a connection whose stream has this readiness. Closes the connection if the
-    /// step says so.
+    /// Makes a step of a connection whose stream has this readiness. Closes the connection if
+    /// `step` returns [`Disposition::Close`].
     fn dispatch(
         &mut self,
         ev: &mut EventLoop<L>,
@@ -251,8 +251,8 @@ impl<L: Acceptor<Stream: Transport>> Server<L> {
         }
     }
 
-    /// Continues the connections whose files were read from the disk, and those that waited for room
-    /// to be read.
+    /// Continues the connections whose files were read from the disk, and those that waited for
+    /// room in the queue of reads.
     fn take_disk_reads(&mut self, ev: &mut EventLoop<L>) {
         let Some(files) = &mut self.shared.files else {
             return;
@@ -310,12 +310,12 @@ impl<L: Acceptor<Stream: Transport>> Server<L> {
         self.shared.stopping = true;
     }
 
-    /// Logs that this turn ran out of descriptors or memory, or reached the connection limit; each at
-    /// most once a second.
+    /// Logs if descriptors or memory ran out in this turn, or if the connection limit was reached.
+    /// Each of these is logged at most once a second.
     fn log_overload(&mut self, ev: &EventLoop<L>) {
         let (clock, stats) = (ev.clock(), ev.stats());
         if self.exhausted.is_news(stats.accept_pauses, clock) {
-            // Closes cached files, because clients need the descriptors more.
+            // The cached files are closed, because clients need the descriptors more.
             if let Some(files) = &mut self.shared.files {
                 files.close_cached();
             }
@@ -378,8 +378,9 @@ impl Server {
             self.shared.counts.connection_arrived();
         }
         let stream = arrival.stream.get_ref();
-        // A connection of a worker that has died has no state, and an earlier start of the service may have
-        // shown no clients. Behind a load balancer, this address is the balancer's.
+        // The state may lack the client's address: a worker that died leaves no state, and an
+        // earlier start of the service may not have shown clients. The kernel's address is used
+        // then. Behind a load balancer, it is the balancer's.
         let shows_clients = self.shared.shows_clients();
         let peer = || stream.peer_addr().ok()?.tcp().map(|peer| peer.ip());
         let peer = || shows_clients.then(peer).flatten();
@@ -515,7 +516,7 @@ mod tests {
         ev.shutdown(Duration::ZERO);
         assert!(!ev.wait().expect("it is over"));
         server.on_end(&mut ev);
-        // The first turn is read at once. The wait after a turn ends it.
+        // The histogram is read at once after the first turn. A turn ends with the wait after it.
         let turn = scoreboard.read(WorkerId::from_slot(0)).totals.times[1];
         assert!(turn.sum_ns >= 2 * 6_900_000, "{turn:?}");
     }

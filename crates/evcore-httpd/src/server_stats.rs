@@ -1,7 +1,7 @@
 //! The table of the server's numbers, which the master publishes.
 //!
-//! A row makes the number's place on the scoreboard, its lines of `/metrics` and its field of
-//! `/status.json`. A test compares them with `docs/httpd.md`.
+//! A row defines the number's place on the scoreboard, its lines of `/metrics` and its field of
+//! `/status.json`. A test compares each row with `docs/httpd.md`.
 
 use std::ops::{Index, IndexMut};
 
@@ -62,7 +62,8 @@ numbers! {
 
 /// The numbers of the master, or of the process that serves without one.
 ///
-/// They begin at 0 with each binary, also after an upgrade: the new binary has memory of its own.
+/// They begin at 0 with each binary, also after an upgrade, because the new binary has memory of
+/// its own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ServerStats {
     /// The time at which the server started, in milliseconds of monotonic time.
@@ -73,7 +74,7 @@ pub struct ServerStats {
 }
 
 impl ServerStats {
-    /// The number of values.
+    /// The length of the [array](Self::to_array).
     pub const LEN: usize = 2 + ROWS.len();
 
     /// Sets the start to the present time.

@@ -50,8 +50,8 @@ impl<L: Acceptor<Stream: Transport>> Session<'_, L> {
         self.apply(changes);
     }
 
-    /// Goes on with a connection that has arrived from another worker, or has come back. The loop
-    /// watches the stream, and reports next the bytes that have arrived meanwhile.
+    /// Continues a connection that has arrived from another worker, or has come back. The loop
+    /// already watches the stream, and will report the bytes that have arrived meanwhile.
     pub fn on_arrived(&mut self) -> Disposition {
         self.end_step()
     }
@@ -216,9 +216,9 @@ impl<L: Acceptor<Stream: Transport>> Session<'_, L> {
         }
     }
 
-    /// Returns whether the file has to be read from the disk first. Then a thread reads it, and the
-    /// server posts the connection; if all threads and the queue are busy, the server calls
-    /// [`on_disk_room`](Self::on_disk_room) later.
+    /// Returns whether the piece has to be read from the disk first. If so, a thread reads it, and
+    /// the server then posts the connection. If the queue of reads is full, the server calls
+    /// [`on_disk_room`](Self::on_disk_room) when there is room.
     fn waits_for_disk(&mut self, file: &Arc<OpenFile>, piece: (u64, u64)) -> bool {
         let (offset, count) = piece;
         let Some(files) = &mut self.shared.files else {

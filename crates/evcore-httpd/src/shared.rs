@@ -26,21 +26,21 @@ use crate::{
 /// The size of a read. A shorter read means that the socket is empty.
 const INPUT_BYTES: usize = 32 * 1024;
 
-/// Responses to pipelined requests are sent at the latest when they have this many bytes together.
+/// The number of bytes at which responses to pipelined requests are sent at the latest.
 pub const MAX_OUTPUT_BYTES: usize = 64 * 1024;
 
 /// The capacity of the output buffer: pipelined responses, the largest body and its head. No client
 /// makes it grow, except by `/metrics` of a server with more than some 250 workers, or `/history.json`
-/// with more than 15. The system provides the pages when they are first used.
+/// with more than 15. The system provides the memory when it is first used.
 const OUTPUT_BYTES: usize = MAX_OUTPUT_BYTES + MAX_BODY_BYTES + 4096;
 
-/// Up to this size, a body of `/bytes` goes into the output buffer with its head.
+/// The maximum size of a body of `/bytes` that goes into the output buffer with its head.
 const MAX_INLINE: usize = 16 * 1024;
 
-/// The most bytes that making the page `/history.json` takes with this many workers: its text in a string
-/// that grows by doubling, and then in the output buffer.
+/// The most memory that making the page `/history.json` takes with this many workers, in bytes: for
+/// its text in a string that grows by doubling, and then in the output buffer.
 fn history_bytes(workers: usize) -> usize {
-    // Reloads that follow each other closely leave at most four sets of workers.
+    // During reloads that follow each other closely, at most four sets of workers run.
     (SAMPLES + 1) * (1_000 + 4 * 700 * workers) * 3
 }
 
@@ -70,7 +70,7 @@ pub struct Shared {
     last_response: (Status, u64),
     text_head: TextHead,
     delay_endpoints: bool,
-    /// Load balancers report the addresses of clients.
+    /// True if load balancers report the addresses of clients.
     has_proxies: bool,
     index: usize,
     /// The memory that the page `/history.json` may take.
@@ -134,7 +134,7 @@ impl Shared {
         }
     }
 
-    /// Counts a request, and turns one for a disabled endpoint into one for an unknown path.
+    /// Counts a request. A request for a disabled endpoint becomes one for an unknown path.
     pub fn admit(&mut self, request: &mut Request) {
         self.counts.request();
         if let Action::Route(route) | Action::NotAllowed(route) = request.action {
@@ -170,7 +170,7 @@ impl Shared {
         });
     }
 
-    /// Returns whether the access log or `/worker` show the clients.
+    /// Returns whether the access log or `/worker` shows the clients.
     pub fn shows_clients(&self) -> bool {
         self.log.is_some() || self.has_proxies
     }
@@ -271,7 +271,8 @@ impl Shared {
 
     /// Returns a page about all workers.
     fn page(&self, clock: &Clock, make: impl FnOnce(&Counts, &Clock) -> String) -> String {
-        // The clock is recorded separately. It is read at most once a turn.
+        // The wall clock is read before the page is made, because its readings are recorded
+        // separately. It is read at most once a turn.
         let _ = clock.unix_seconds();
         self.outside.value("page", || make(&self.counts, clock))
     }
@@ -349,8 +350,9 @@ impl Shared {
         self.write_body(Status::Ok, request.head_only, body);
     }
 
-    /// Responds with a page about all workers. The response to a HEAD has no length, because no page is made
-    /// for it. Otherwise a client that sends hundreds of HEADs at a time would stop the worker.
+    /// Responds with a page about all workers. No page is made for a HEAD, because a client that
+    /// sends hundreds of HEADs at a time would block the worker. So the response to a HEAD has no
+    /// length.
     fn reply_page(
         &mut self,
         request: &Request,

@@ -7,8 +7,8 @@ use evcore_serve::prefork::{Upgrade, parent_binary_alive};
 
 use crate::log::log;
 
-/// The files of this server's Unix listeners. Dropping this value removes them. Only the master has
-/// it, because the workers share the listeners.
+/// The files of this server's Unix listeners. Dropping this value removes the files. Only the
+/// master has such a value, because the workers share the listeners.
 #[derive(Debug, Default)]
 pub struct SocketFiles {
     /// The files of listeners that this server uses.
@@ -43,12 +43,13 @@ impl SocketFiles {
 
 impl Drop for SocketFiles {
     fn drop(&mut self) {
-        // The parent serves again with the same files. (If both are stopped at the same time, each
-        // may leave them to the other; the next server then finds that they are stale.)
+        // The parent, an older binary, then serves again with the same files. (If both are stopped
+        // at the same time, each may leave the files to the other. The next server then finds that
+        // they are stale.)
         if parent_binary_alive() {
             return;
         }
-        // A new binary does not use these.
+        // A new binary does not use the files that are left over.
         remove(&self.left_over);
         if !self.passed_on.get() {
             remove(&self.ours);

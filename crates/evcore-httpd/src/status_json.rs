@@ -1,7 +1,7 @@
 //! `/status.json`: the counters and metrics of each worker, and their sums.
 //!
-//! `docs/httpd.md` describes the fields. Their order is that of the structures here, and of the table of
-//! counters.
+//! `docs/httpd.md` describes the fields. They have the order of the structures in this file, and of
+//! the table of counters.
 
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
@@ -14,8 +14,8 @@ use crate::{
     server_stats::{self, ServerStats},
 };
 
-/// The page. The sums include workers that have ended, as in `/status`. The list does not, and its
-/// counters begin at the start of each worker.
+/// The page. The sums include workers that have ended, as in `/status`. The list of workers does
+/// not, and its counters begin at the start of each worker.
 #[derive(Debug, Serialize)]
 pub struct StatusJson {
     time_ms: i64,

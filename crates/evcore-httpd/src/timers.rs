@@ -9,8 +9,8 @@ use crate::shared::Limits;
 /// The timer of a connection that waits for bytes.
 pub(crate) const RECEIVE: Timer = Timer::new(0);
 
-/// The timer of a connection whose client does not take its response, or whose response `/sleep` delays.
-/// A connection that sleeps has nothing to send.
+/// The timer of a connection whose client does not take its response, or whose response `/sleep`
+/// delays. A connection that sleeps has nothing to send.
 pub(crate) const SEND: Timer = Timer::new(1);
 
 /// The timer of the access log's token. When it expires, buffered lines are written.
@@ -20,8 +20,9 @@ pub(crate) const FLUSH: Timer = Timer::new(0);
 /// while are closed.
 pub(crate) const SWEEP: Timer = Timer::new(0);
 
-/// The time to read and discard after the last response. Closing a socket that has unread bytes
-/// resets the connection, and the client may lose the response (RFC 9112, section 9.6).
+/// The time for which bytes are read and discarded after the last response. Closing a socket that
+/// has unread bytes resets the connection, and the client may lose the response (RFC 9112, section
+/// 9.6).
 const LINGER: Duration = Duration::from_secs(2);
 
 /// The time that a stopping worker waits for the next request after a response that did not
@@ -36,22 +37,23 @@ pub enum Timeout {
     /// The connection waits for a first head, from the accept on, or for the rest of a head. When the
     /// time is over, a partial head is answered with 408.
     Head,
-    /// The connection waits for the next request. When the time is over, it is closed.
+    /// The connection waits for the next request. When the time is over, the connection is closed.
     KeepAlive,
     /// The connection waits for more of a body. When the time is over, it answers with 408.
     Body,
     /// The connection waits for body memory. When the time is over, it answers with 503.
     Room,
-    /// The worker stops, and the client does not have its last response yet. The connection then
-    /// checks that again.
+    /// The worker stops, and the client does not have its last response yet. When the time is over,
+    /// the connection checks that again.
     Delivery,
-    /// The connection waits for the client's end, after the last response. It is then closed.
+    /// The connection waits until the client ends the stream, after the last response. When the
+    /// time is over, the connection is closed.
     Linger,
     /// The connection waits until the client takes more of a response, or until the disk has read
-    /// the next piece. It is then closed.
+    /// the next piece. When the time is over, the connection is closed.
     Send,
-    /// The connection waits for the end of `/sleep`, whose request has the time. The response is
-    /// then made.
+    /// The connection waits for the end of `/sleep`, whose request has the time. When the time is
+    /// over, the response is made.
     Sleep,
 }
 
@@ -123,7 +125,8 @@ impl Timers {
         }
     }
 
-    /// Returns whether the receive timer goes on: it is armed, and no response was made since.
+    /// Returns whether the receive timer of a waiting connection goes on: it is armed for the first
+    /// head or for delivery, and no response was made since.
     pub fn keeps_receive(&self) -> bool {
         let lasts = matches!(self.receive, Some(Timeout::Head | Timeout::Delivery));
         lasts && !self.has_responded

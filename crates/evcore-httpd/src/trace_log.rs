@@ -1,6 +1,6 @@
 //! The actions of the event loop, in the log: a subscriber of the crate `tracing`.
 //!
-//! A line is like nginx's: time, level, process, and then target, message and fields.
+//! A line begins like nginx's with time, level and process. Target, message and fields follow.
 
 use std::{
     fmt::{self, Write},
@@ -18,7 +18,7 @@ use tracing::{
 
 use crate::{log::log, options::LogLevel};
 
-/// Writes the events of this level, and of those above it, to the log.
+/// Writes the events of this level, and of less detailed levels, to the log.
 #[derive(Debug)]
 struct TraceLog {
     level: Level,
@@ -99,7 +99,7 @@ struct Fields(String);
 
 impl Visit for Fields {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        // A string has room for all that is written to it.
+        // Writing to a string cannot fail.
         let _ = match field.name() {
             "message" => write!(self.0, " {value:?}"),
             name => write!(self.0, " {name}={value:?}"),

@@ -1,9 +1,9 @@
 //! The balance that another accept policy would have given to a recorded server.
 //!
-//! The recordings of all workers contain the times at which each connection was accepted and closed, and
-//! at which its bytes arrived. The same clients then run in the simulator, against the same number of
-//! workers, which follow the other policy. The simulator has the kernel's order of wake-ups, and the
-//! group protocol and the balancers that ship.
+//! The recordings of all workers contain the times at which each connection was accepted and
+//! closed, and at which its bytes arrived. The same clients then run in the simulator, against the
+//! same number of workers, which follow the other policy. The simulator wakes workers in the
+//! kernel's order, and runs the group protocol and the balancers of a real server.
 
 use std::{
     collections::HashMap,
@@ -32,7 +32,7 @@ const NEAR: RangeInclusive<Duration> = Duration::from_micros(5)..=Duration::from
 /// The longest time that recordings may have in common.
 const LONGEST: Duration = Duration::from_secs(24 * 3600);
 
-/// Fewer open connections than this for each worker have no meaningful balance.
+/// The average number of open connections of a worker below which the balance is not meaningful.
 const LEAST_OPEN: u64 = 4;
 
 const SERVER: SocketAddr = SocketAddr::new(
@@ -40,7 +40,7 @@ const SERVER: SocketAddr = SocketAddr::new(
     80,
 );
 
-/// A recorded connection. Times count from the first event of all.
+/// A recorded connection. Times count from the first accept of all workers.
 #[derive(Clone, Debug)]
 struct Life {
     begins: Duration,
@@ -54,8 +54,7 @@ struct Life {
 pub struct Recorded {
     workers: Vec<Vec<Life>>,
     turns: Turns,
-    /// The time of which all workers have a recording. Each of them may have begun anew, and have ended
-    /// early.
+    /// The time that all recordings cover. A recording may have begun anew, or have ended early.
     common: RangeInclusive<Duration>,
 }
 
@@ -96,7 +95,7 @@ impl Add for Turns {
 /// The evenness of the spread of connections, and its cost in turns.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Balance {
-    /// The mean of Jain's index of the open connections, over the times with enough of them.
+    /// The mean of Jain's index of the open connections, over the times with enough connections.
     pub jain: f64,
     /// Turns of all workers for each connection.
     pub turns: f64,
@@ -118,7 +117,7 @@ impl fmt::Display for Balance {
     }
 }
 
-/// The mean of Jain's index over several looks.
+/// The mean of Jain's index over several samples.
 #[derive(Default)]
 struct Mean {
     sum: f64,
@@ -141,8 +140,8 @@ impl Mean {
 }
 
 impl Recorded {
-    /// Reads the recordings of all workers of one server. Returns `None` if they have no time in common,
-    /// or more than a day.
+    /// Reads the recordings of all workers of one server. Returns `None` if they have no time in
+    /// common, or more than a day.
     pub fn new(recordings: &[Recording]) -> Option<Self> {
         let (mut workers, mut all_times) = (Vec::new(), Vec::new());
         for recording in recordings {
@@ -178,8 +177,8 @@ impl Recorded {
         self.workers.iter().map(Vec::len).sum()
     }
 
-    /// The times at which a connection begins or ends at a worker, in order. Of several at one time, the
-    /// beginnings come first.
+    /// The times at which a connection begins or ends at a worker, in order. Of several changes at
+    /// one time, the beginnings come first.
     fn changes(&self) -> Vec<(Duration, bool, usize)> {
         let lives = self.workers.iter().enumerate();
         let lives = lives.flat_map(|(worker, lives)| lives.iter().map(move |life| (worker, life)));
@@ -221,7 +220,7 @@ impl Recorded {
 
     /// The balance of the same clients under another policy, simulated.
     pub fn under(&self, policy: Policy) -> Option<Balance> {
-        // An even seed has a kernel with exclusive wake-ups.
+        // With an even seed, the simulated kernel has exclusive wake-ups.
         let sim = Sim::new(0);
         sim.set_config(SimConfig {
             latency: NEAR,
@@ -248,8 +247,8 @@ impl Recorded {
     }
 }
 
-/// The connections of a recording, and its first and last time. Connections that are open at its end end
-/// there. The time does not go back.
+/// Returns the connections of a recording, and its first and last time. A connection that is open
+/// at the end of the recording ends there. A recorded time that goes back is ignored.
 fn lives_of(recording: &Recording) -> (Vec<Life>, Option<RangeInclusive<Duration>>) {
     let (mut first, mut now) = (None, Duration::ZERO);
     let (mut open, mut lives) = (HashMap::new(), Vec::new());
@@ -326,7 +325,7 @@ impl Worker {
         self.ev.stats().active as u64
     }
 
-    /// Reads what has come. Closes the connection at its end.
+    /// Reads the bytes that have arrived. Closes the connection if the client has ended it.
     fn read(&mut self, token: Token) {
         while let Some(stream) = self.streams.get(token) {
             match stream.recv(&mut [0; 64]) {
@@ -360,11 +359,11 @@ impl App for Worker {
     }
 }
 
-/// A client that does again what a recorded one did.
+/// A client that repeats the actions of a recorded client.
 #[derive(Debug)]
 struct Visitor {
     life: Life,
-    /// Number of times at which it has sent bytes.
+    /// Number of times at which the client has sent bytes.
     sent: usize,
 }
 
@@ -373,7 +372,7 @@ impl Visitor {
         Self { life, sent: 0 }
     }
 
-    /// Waits for the next time at which it sends, or for its end.
+    /// Waits for the next time at which the client sends, or for its end.
     fn wait(&self, cx: &mut ClientCx<'_>) {
         let next = self.life.bytes_at.get(self.sent).unwrap_or(&self.life.ends);
         cx.arm(next.saturating_sub(cx.now()));
@@ -415,7 +414,7 @@ mod tests {
         }
     }
 
-    /// All connections of two workers are at one of them.
+    /// A recording of two workers, one of which has all connections.
     fn uneven() -> Recorded {
         let lives = (0..100).map(|n| life(10 * n, 5_000));
         Recorded {

@@ -1,6 +1,6 @@
-//! The workers: their parts, which the options choose, and the turns of each.
+//! The workers: their parts, which the options choose, and the turns of each worker.
 //!
-//! [`evcore_serve`] starts them, and joins each one with its loop.
+//! [`evcore_serve`] starts the workers, and gives each one its loop.
 
 use std::{error::Error, mem, thread};
 
@@ -25,7 +25,7 @@ use crate::{
     server::Server,
 };
 
-/// The state that the workers share. It is made before any of them starts.
+/// The state that the workers share. It is made before any worker starts.
 #[derive(Clone, Debug)]
 pub struct Setup {
     /// Every worker's counters and metrics.
@@ -80,11 +80,11 @@ impl Setup {
     ///
     /// # Errors
     ///
-    /// If the access log or the root cannot be opened, or the loop cannot go on.
+    /// If the access log or the root cannot be opened, or the loop fails.
     pub fn serve(self, mut worker: Worker) -> Result<(), Box<dyn Error + Send + Sync>> {
         let slot = WorkerId::from_slot(worker.supervised().slot());
         let place = (slot, worker.index().get());
-        // A master takes the samples, if there is one.
+        // If there is a master, it takes the samples.
         let sampler = (self.options.workers() == 0).then(|| self.sampler(worker.ev.clock()));
         let server = self.server(&mut worker.ev, place, Outside::Direct)?;
         let mut serving = Serving {
@@ -149,8 +149,8 @@ impl Serving {
                 self.server.on_end(&mut self.worker.ev);
                 return Ok(());
             }
-            // This is asked after the turn has begun, so that it is true if the loop shuts down in
-            // it.
+            // This call comes after the beginning of the turn, so that it returns true if the loop
+            // shuts down in this turn.
             if self.worker.is_stopping() {
                 self.server.on_stop();
             }
@@ -166,7 +166,7 @@ impl Serving {
     }
 }
 
-/// Logs the records before a panic.
+/// Logs the last records of the loop if the worker panics.
 impl Drop for Serving {
     fn drop(&mut self) {
         if thread::panicking() {
@@ -184,7 +184,7 @@ fn configured(builder: Builder, options: &Options) -> Builder {
     }
 }
 
-/// The same without the poller, for a loop with a backend of its own.
+/// Returns the same without the poller, for a loop with a backend of its own.
 pub(crate) fn configured_over<L: Acceptor>(builder: Builder<L>, options: &Options) -> Builder<L> {
     let instruments = InstrumentOptions::new()
         .histograms(true)

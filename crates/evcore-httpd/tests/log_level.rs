@@ -1,4 +1,4 @@
-//! `--log-level`, of programs that are built with the feature `tracing`.
+//! Tests of `--log-level`, for programs that are built with the feature `tracing`.
 
 use std::{
     io::{BufRead, BufReader, Read, Write},
@@ -37,7 +37,7 @@ fn log_with(options: &[&str]) -> String {
     let mut response = String::new();
     client.read_to_string(&mut response).expect("it answers");
     assert!(response.starts_with("HTTP/1.1 200"), "{response}");
-    // The end of the connection is logged before it is closed.
+    // The end of the connection was logged before the server closed it.
     server.kill().expect("it lives");
     server.wait().expect("it ends");
     stderr.read_to_string(&mut log).expect("a text");

@@ -1,4 +1,5 @@
-//! The wall clock is set while the server runs: the `Date` follows within a second, and no timer moves.
+//! Tests that set the wall clock while the server runs. The `Date` follows within a second, and no
+//! timer moves.
 
 use std::{
     io::{ErrorKind, Read, Write},
@@ -57,8 +58,8 @@ impl Fixture {
         client
     }
 
-    /// Runs turns until the client has received something. Returns those bytes, which are empty at
-    /// the end.
+    /// Runs turns until the client has received bytes, and returns them. Returns an empty text at
+    /// the end of the stream.
     fn receive(&mut self, client: &mut TcpStream) -> String {
         let mut received = None;
         eventually("the client receives something", || {
@@ -121,7 +122,8 @@ fn send(client: &mut TcpStream, path: &str) {
 fn the_date_follows_a_jump_of_the_wall_clock_within_a_second() {
     let mut server = Fixture::new();
     let mut client = server.connect();
-    // The server keeps the start of a 200 for a second, and that of a 404 not at all.
+    // The server keeps the start of a 200 response for a second, and makes the start of each 404
+    // response anew.
     assert_eq!(server.date(&mut client, "/"), 0);
     assert_eq!(server.date(&mut client, "/none"), 0);
     let mut passed = 0;

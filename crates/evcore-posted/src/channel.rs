@@ -12,12 +12,12 @@
 //!
 //! A sender may wait for a place. It sets a flag and then looks for a place once more. The receiver
 //! frees places, and looks at the flag when its drain ends. A fence on both sides makes sure that
-//! at least one of them sees the other's change. So while no sender waits, a drain costs one more fence
-//! but no further lock, and each value costs nothing more.
+//! at least one side sees the change of the other side. So while no sender waits, a drain costs one
+//! more fence but no further lock, and each value costs nothing more.
 //!
 //! This file uses only `send_error.rs` and `sync.rs` of the crate, because `tests/loom_inbox.rs`
 //! includes these files. It runs them over loom's lock, and replaces single steps by wrong ones to
-//! show what each is for. That is why the fields are `pub(crate)`.
+//! show what each step is for. That is why the fields are `pub(crate)`.
 
 use std::collections::VecDeque;
 use std::mem;
@@ -34,8 +34,9 @@ pub(crate) struct Channel<T, W> {
 
     /// Number of values that the receiver has taken out of the queue and not yet yielded.
     ///
-    /// Set under the lock, and counted down without it. A sender reads it under the lock, so it may
-    /// see a number that is too high, never one that is too low: relaxed is enough.
+    /// Set under the lock, and counted down without it. A sender reads it under the lock, so the
+    /// sender may see a number that is too high but never one that is too low. So `Relaxed` is
+    /// enough.
     pub(crate) in_hand: AtomicUsize,
 
     // Invariant: the queue and the values in hand are together no more than this.

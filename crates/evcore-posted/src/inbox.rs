@@ -4,7 +4,8 @@
 //! a loop waits in one place only, and the function ends that wait.
 //!
 //! A sender on another thread may wait for room. Deliberately absent: waiting for a value, because a
-//! loop waits in one place only; and closing when the last sender is dropped, because an inbox can always create another one.
+//! loop waits in one place only; and closing when the last sender is dropped, because an inbox can
+//! always create another sender.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -17,23 +18,24 @@ use crate::send_error::SendError;
 
 /// The receiving end of a bounded queue that any number of threads send to.
 ///
-/// Values of one sender arrive in the order in which they were sent. None is lost, and none arrives
-/// twice. Dropping the inbox drops the values in it; later sends hand their values back.
+/// Values of one sender arrive in the order in which they were sent. No value is lost, and none
+/// arrives twice. Dropping the inbox drops the values in it; later sends hand their values back.
 ///
 /// # When it wakes
 ///
 /// `wake` is called once when the inbox becomes non-empty: by the send of the first value, or by a
-/// [`Drain`] that leaves some. While the inbox is non-empty, further sends do not call it.
-/// It is called without a lock, on the thread of that sender or on the receiver's, and must not
-/// panic. If the receiver is not waiting at that moment, the wake-up must end its next wait, as
-/// `evcore-poller`'s `Waker` and [`Thread::unpark`](std::thread::Thread::unpark) do.
-/// The receiver drains after each wake-up, before it waits again; the drain may find nothing.
+/// [`Drain`] that leaves some. While the inbox is non-empty, further sends do not call it. `wake`
+/// is called without a lock, on the thread of that sender or on the receiver's, and must not panic.
+/// If the receiver is not waiting at that moment, the wake-up must end its next wait, as
+/// `evcore-poller`'s `Waker` and [`Thread::unpark`](std::thread::Thread::unpark) do. The receiver
+/// drains after each wake-up, before it waits again; the drain may find nothing.
 ///
 /// # Cost
 ///
-/// A send takes one short lock. A drain takes one when it begins, and one when it ends if it leaves
-/// values or if a sender [waits for room](Sender::send_timeout). There are two buffers. Each grows to the highest number of values that were ever queued
-/// and does not shrink; nothing is allocated once they have grown.
+/// A send takes the lock for a short time. A drain takes it when it begins, and once more when it
+/// ends if it leaves values or if a sender [waits for room](Sender::send_timeout). There are two
+/// buffers. Each grows to the highest number of values that were ever queued and does not shrink.
+/// Nothing is allocated once both have grown.
 ///
 /// # Signal handlers
 ///
@@ -94,7 +96,7 @@ impl<T> Inbox<T> {
         }
     }
 
-    /// Takes all queued values under one short lock, and yields them one after another.
+    /// Takes all queued values under the lock, and yields them one after another without the lock.
     ///
     /// Values that are sent meanwhile are left for the next drain, so this one ends. Values that
     /// are not taken out of the iterator stay queued and wake the receiver again:
@@ -183,7 +185,7 @@ impl<T> Sender<T> {
     ///
     /// # Errors
     ///
-    /// [`SendError`] hands the value back: [`Full`](SendError::Full) if the time is over, and
+    /// [`SendError`] hands the value back: [`Full`](SendError::Full) if the timeout passes, and
     /// [`Closed`](SendError::Closed) if the inbox is closed before or during the wait.
     ///
     /// # Examples
@@ -240,9 +242,9 @@ impl<T> fmt::Debug for Sender<T> {
 
 /// The values that were queued when [`Inbox::drain`] was called, oldest first.
 ///
-/// If it is dropped early, also by a panic, it puts the rest back and wakes the receiver.
-/// If it is forgotten (`mem::forget`), it wakes neither the receiver nor a sender that waits for
-/// room, and the next drain yields the rest.
+/// A drain that is dropped early, even by a panic, puts the rest back and wakes the receiver. A
+/// drain that is forgotten (`mem::forget`) wakes neither the receiver nor a sender that waits for
+/// room. The next drain then yields the rest.
 ///
 /// # Examples
 ///

@@ -19,7 +19,7 @@ pub use requests::{Requester, Requests};
 pub use send_error::SendError;
 pub use turn_queue::TurnQueue;
 
-// All types are `Send`: created on one thread, used on another.
+// All types are `Send`, so a value may be created on one thread and used on another.
 const _: () = {
     const fn is_send<T: Send>() {}
     is_send::<PostedQueue>();

@@ -268,7 +268,7 @@ mod tests {
         assert_eq!(links.table.capacity(), before);
     }
 
-    /// The ids above the highest are marks, which a table must not have places for.
+    /// The numbers above the highest id are marks, so a table must not have places for them.
     #[test]
     #[should_panic(expected = "are too many")]
     fn a_table_for_ids_above_the_highest_is_refused() {

@@ -63,8 +63,9 @@ impl<V: Copy + BitOrAssign> Merging<V> {
         }
     }
 
-    /// Takes the oldest waiting posts, at most `budget` of them. Returns whether anything is left; if
-    /// not, the next post is the first again. `taken` is called under the lock, so it must not post.
+    /// Takes the oldest waiting posts, at most `budget` of them. Returns whether any post is left.
+    /// If not, the result of the next post is [`Posted::First`]. `taken` is called under the lock,
+    /// so it must not post.
     pub(crate) fn take(&self, budget: usize, mut taken: impl FnMut(u32, NonZeroU32, V)) -> bool {
         let mut waiting = self.waiting.lock();
         for _ in 0..budget {

@@ -32,14 +32,14 @@ use crate::{
 /// threads.
 ///
 /// A post has an id with a generation and a value. Values for the same generation of an id merge by
-/// `|=`. A post for a later generation takes the place of an earlier one, which has ended.
+/// `|=`. A post for a later generation replaces a post for an earlier one, which has ended.
 ///
 /// # Use
 ///
-/// 1. [`on_woken`](Self::on_woken) after a wait that a wake-up ended;
-/// 2. [`take_shutdown`](Self::take_shutdown), [`take_wake`](Self::take_wake), and
-///    [`take_posts`](Self::take_posts) with [`next_post`](Self::next_post);
-/// 3. a wait that does not sleep if something is [pending](Self::pending).
+/// 1. After a wait that a wake-up has ended, call [`on_woken`](Self::on_woken).
+/// 2. Take the requests by [`take_shutdown`](Self::take_shutdown), [`take_wake`](Self::take_wake),
+///    and [`take_posts`](Self::take_posts) with [`next_post`](Self::next_post).
+/// 3. Wait again, without sleeping if something is [pending](Self::pending).
 ///
 /// ```
 /// use evcore_posted::Requests;
@@ -73,7 +73,7 @@ use crate::{
 /// ```
 pub struct Requests<V: Copy + BitOrAssign> {
     shared: Arc<Shared<V>>,
-    /// [`WOKEN`] and [`POSTS`], if they are pending.
+    /// The bits [`WOKEN`] and [`POSTS`], if these are pending.
     // Invariant: without `POSTS`, the next post wakes the loop, or an earlier one has woken it and
     // `on_woken` follows.
     pending: u32,
@@ -86,9 +86,9 @@ pub struct Requests<V: Copy + BitOrAssign> {
 /// An id, its generation and a value.
 type Post<V> = (u32, NonZeroU32, V);
 
-/// A wake that the loop has not taken, in [`Requests::pending`].
+/// The bit of [`Requests::pending`] for a wake that the loop has not taken.
 const WOKEN: u32 = 1;
-/// There may be posts to take, in [`Requests::pending`].
+/// The bit of [`Requests::pending`] for posts that the loop may have to take.
 const POSTS: u32 = 2;
 
 impl<V: Copy + BitOrAssign> Requests<V> {
@@ -211,8 +211,8 @@ impl<V: Copy + BitOrAssign> Requester<V> {
     }
 
     /// Requests a shutdown within `timeout`, and wakes the loop. Of several timeouts that the loop has
-    /// not yet taken, the shortest counts. A timeout is rounded up to a millisecond. It does not count
-    /// as a [`wake`](Self::wake), and a signal handler may call it, too.
+    /// not yet taken, the shortest counts. A timeout is rounded up to a millisecond. A shutdown
+    /// does not count as a [`wake`](Self::wake). A signal handler may call this method, too.
     pub fn shutdown(&self, timeout: Duration) {
         let timeout_ms = whole_ms(timeout);
         self.shared.shutdown_ms.fetch_min(timeout_ms, Release);
@@ -252,12 +252,13 @@ impl<V> fmt::Debug for Requester<V> {
     }
 }
 
-/// The requests that the loop has not taken yet. A signal handler may write all but the posts.
+/// The requests that the loop has not taken yet. A signal handler may write all of them except the
+/// posts.
 ///
-/// A request is written before the loop is woken, and taken after a wake-up has ended a wait. The loop
-/// may take it early, when another thread has woken it. The wake-up that follows then finds nothing, and
-/// the earlier writes of the requesting thread must be visible all the same. The memory orderings make
-/// sure of that.
+/// A request is written before the loop is woken, and taken after a wake-up has ended a wait. The
+/// loop may take a request early, if another thread has woken the loop meanwhile. The wake-up that
+/// follows then finds no request, but the earlier writes of the requesting thread must still be
+/// visible. The memory orderings make sure of that.
 pub(crate) struct Shared<V> {
     pub(crate) wake_requested: AtomicBool,
     /// True if the waker is exposed, so that any wake-up may be a wake.

@@ -1,5 +1,5 @@
-//! The lock, the condition and the atomics of an inbox and of requests: from `parking_lot` and the standard
-//! library, or loom's in the loom tests.
+//! The lock, the condition variable and the atomics of an inbox and of requests. They come from
+//! `parking_lot` and the standard library, or from loom in the loom tests.
 
 pub(crate) use self::imp::{AtomicBool, AtomicU64, AtomicUsize, Condvar, Mutex, fence};
 

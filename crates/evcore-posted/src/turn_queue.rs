@@ -3,7 +3,8 @@
 //! An id that is posted for the next turn cannot be popped before that turn begins. So work that
 //! posts itself again and again leaves room for a poll of the kernel in between.
 //!
-//! Deliberately absent: the wait. The loop must not sleep unless [`TurnQueue::is_empty`].
+//! Deliberately absent: the wait. The loop must not sleep unless [`TurnQueue::is_empty`] returns
+//! true.
 
 use std::fmt;
 
@@ -14,7 +15,7 @@ use crate::links::{self, Links, List};
 /// An id is due in at most one of the two turns. If it is posted for both, it is due once, in this
 /// turn.
 ///
-/// A loop calls [`begin_turn`](Self::begin_turn), then waits (for zero unless the queue
+/// A loop calls [`begin_turn`](Self::begin_turn), then waits (without sleeping, unless the queue
 /// [is empty](Self::is_empty)), handles the events, and calls [`pop`](Self::pop) within a budget.
 /// Ids over the budget are still due when the next turn begins, ahead of those that were posted for
 /// that turn.

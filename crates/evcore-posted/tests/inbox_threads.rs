@@ -11,7 +11,7 @@ use evcore_posted::{Inbox, SendError, Sender};
 const SENDERS: usize = 4;
 const VALUES: u32 = 100_000;
 
-/// A wake-up that takes so long is lost.
+/// A wake-up that has not come after this time is lost.
 const LOST: Duration = Duration::from_secs(60);
 
 type Value = (usize, u32);
@@ -58,7 +58,7 @@ fn wait_until_accepted(inbox: &Sender<Value>, value: Value) {
         .expect("the receiver drains");
 }
 
-/// A function that ends the wait of the calling thread.
+/// Returns a function that ends the wait of the thread that made it.
 fn unpark() -> impl Fn() + Send + Sync + 'static {
     let this = thread::current();
     move || this.unpark()

@@ -15,8 +15,8 @@ pub mod send_error;
 #[allow(dead_code, unused_imports, reason = "the crate uses the rest")]
 mod sync;
 
-// The `Arc` is the standard library's, because loom's panics when it is dropped after a deadlock,
-// which aborts.
+// The `Arc` is the standard library's, because loom's own panics when it is dropped after a
+// deadlock, which aborts the test.
 use std::collections::VecDeque;
 use std::mem;
 use std::sync::Arc;
@@ -136,11 +136,10 @@ fn was_sent(value: u32, sent: Sent) -> bool {
 }
 
 impl Model {
-    /// Runs the model in all interleavings if that takes seconds, else in those with at most 3
-    /// preemptions.
+    /// Runs the model in all interleavings if that takes seconds, and otherwise in those with at
+    /// most 3 preemptions. (CI sets `LOOM_MAX_PREEMPTIONS=3`, which limits every model.)
     fn check(self, body: impl Fn() + Sync + Send + 'static) {
         let mut model = loom::model::Builder::new();
-        // CI sets `LOOM_MAX_PREEMPTIONS`, which lowers the limit.
         if self.values > 1 {
             model.preemption_bound = Some(3);
         }

@@ -15,8 +15,8 @@ pub mod requests;
 #[allow(dead_code, unused_imports, reason = "the crate uses the rest")]
 mod sync;
 
-// The `Arc` is the standard library's, because loom's panics when it is dropped after a deadlock,
-// which aborts.
+// The `Arc` is the standard library's, because loom's own panics when it is dropped after a
+// deadlock, which aborts the test.
 use std::{
     num::NonZeroU32,
     sync::{
@@ -82,7 +82,7 @@ const SOUND: Steps = Steps {
 const LONG: Duration = Duration::from_millis(30);
 const SHORT: Duration = Duration::from_millis(10);
 
-/// Runs a model in all interleavings that have few enough preemptions.
+/// Runs a model in all interleavings with at most three preemptions.
 fn check(body: impl Fn() + Sync + Send + 'static) {
     let mut model = loom::model::Builder::new();
     model.preemption_bound = Some(3);
@@ -105,7 +105,7 @@ fn requester() -> (Arc<Doorbell>, Requester) {
     (doorbell, Requester { shared })
 }
 
-/// Two threads wake the loop; after its wake-up it sees what each of them had done.
+/// Checks that if two threads wake the loop, it sees what each thread did before its wake.
 fn every_wake_is_seen(steps: Steps, by: [fn(Steps, &Requester); 2]) {
     check(move || {
         let ((doorbell, requester), done) = (requester(), nothing_done());
@@ -176,7 +176,7 @@ fn no_shutdown_is_lost_and_the_shortest_counts() {
     the_shortest_shutdown_is_seen(SOUND);
 }
 
-/// Two threads post one id; the loop gets the bits of both, whether they merge or not.
+/// Two threads post one id. The loop gets the bits of both posts, whether the posts merge or not.
 #[test]
 fn no_bits_of_merged_posts_are_lost() {
     check(|| {
@@ -197,8 +197,8 @@ fn no_bits_of_merged_posts_are_lost() {
     });
 }
 
-/// The loop's side is the shipped one. One thread wakes and requests a shutdown, the other posts
-/// twice.
+/// The shipped [`Requests`] is the loop's side. One thread wakes and requests a shutdown, the other
+/// posts twice.
 #[test]
 fn wakes_posts_and_shutdowns_all_arrive_and_stay_apart() {
     check(|| {

@@ -7,10 +7,10 @@ use std::{fmt, io};
 pub struct Call {
     /// The call.
     pub what: What,
-    /// The number of the stream or listener that was called, from 0 in the order in which they began.
-    /// For a [`Wait`](What::Wait), bits: 1 if a waker ended it, 2 if the waker's descriptor is lent, 4
-    /// if another thread used the loop's own handle. For a [`Value`](What::Value), 1 if it is from
-    /// [`Outside::news`](crate::Outside::news).
+    /// The number of the stream or listener that was called, from 0 in the order in which they
+    /// began. For a [`Wait`](What::Wait), bits: 1 if a waker ended it, 2 if the waker's descriptor
+    /// is lent, 4 if another thread used the loop's own handle. For a [`Value`](What::Value), 1 if
+    /// it is from [`Outside::news`](crate::Outside::news).
     pub of: u32,
     /// The result: a number that depends on the call, or an error's negated number.
     pub result: i64,
@@ -20,6 +20,8 @@ pub struct Call {
 }
 
 /// The kind of a call. Its number is part of the format, so new kinds come at the end.
+///
+/// The result of a call and its bytes, if there are any, are described after the colon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 #[non_exhaustive]
@@ -34,11 +36,11 @@ pub enum What {
     Wait,
     /// A registration that the kernel has refused.
     Refused,
-    /// A listener: the number of the stream, and the address of the peer as text.
+    /// An accept of a listener: the number of the stream, and the address of the peer as text.
     Accept,
-    /// A stream: the number of bytes, and the bytes.
+    /// A receive from a stream: the number of bytes, and the bytes.
     Recv,
-    /// A stream: the number of bytes that were taken.
+    /// A send to a stream: the number of bytes that were taken.
     Send,
     /// The end of a stream's sending side.
     ShutdownWrite,
@@ -52,13 +54,14 @@ pub enum What {
     Close,
     /// A part of a file that a stream sends: its offset and length as bytes.
     SendFile,
-    /// A connector: the number of the stream, and the address as text.
+    /// A call of a connector: the number of the stream, and the address as text.
     Connect,
-    /// A request of another thread to the loop, at the end of a wait: 0 wakes the loop, 1 shuts it down
-    /// within the milliseconds in the result, 2 posts the token in the result with the readiness.
+    /// A request of another thread to the loop, at the end of a wait. If [`of`](Call::of) is 0, it
+    /// wakes the loop. If it is 1, it shuts the loop down within the milliseconds in the result. If
+    /// it is 2, it posts the token in the result with the readiness in the bytes.
     Request,
-    /// Number of queries since the previous recorded call. The answer to each was "nothing". It precedes
-    /// a call of a kind that is recorded only if its answer is not "nothing".
+    /// Number of queries since the previous recorded call. The answer to each was "nothing". This
+    /// entry precedes a call of a kind that is recorded only if its answer is not "nothing".
     Quiet,
     /// A try of a member of the group to take the accept lock.
     Lock,
@@ -68,7 +71,7 @@ pub enum What {
     Group,
     /// The spread of the connections over the group.
     Spread,
-    /// A pool: the number of the job whose result was taken.
+    /// A query of a pool: the number of the job whose result was taken, and the result.
     Job,
     /// A value that the program got from outside by itself.
     Value,
@@ -189,13 +192,13 @@ fn number_of_kind(kind: io::ErrorKind) -> i32 {
     errno.raw_os_error()
 }
 
-/// Number of bytes that a recording keeps of each send.
+/// Number of bytes, from the first on, that a recording keeps of each send.
 pub(crate) const HEAD: usize = 32;
 
 /// The place of these bytes in a digest, behind the length and the checksum.
 pub(crate) const HEAD_AT: usize = 12;
 
-/// A digest of what is to be sent: its length, its checksum and its first bytes.
+/// A digest of bytes that the program passes: their length, their checksum and the first of them.
 pub(crate) struct Digest {
     bytes: [u8; HEAD_AT + HEAD],
     length: usize,
@@ -230,7 +233,7 @@ impl Digest {
     }
 }
 
-/// The call with its bytes as text, where they are text.
+/// Shows the bytes as text, with escapes.
 impl fmt::Debug for Call {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {

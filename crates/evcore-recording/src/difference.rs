@@ -15,9 +15,10 @@ pub struct Difference {
     pub recorded: Call,
     /// The call of the replay, without a result.
     pub replayed: Call,
-    /// The call before the difference, which was the same in both; `None` at the beginning.
+    /// The call before the difference, which was the same in both. `None` at the beginning.
     pub after: Option<Call>,
-    /// The first turn that another thread began through the loop's own handle; `None` if there is none.
+    /// The first turn whose wait another thread has ended by the loop's own handle. `None` if there
+    /// is no such turn.
     pub foreign_wake: Option<usize>,
 }
 
@@ -51,13 +52,13 @@ impl fmt::Display for Difference {
 impl error::Error for Difference {}
 
 impl Difference {
-    /// Returns whether both made the same call, perhaps with other bytes.
+    /// Returns whether recording and replay have the same call, perhaps with other bytes.
     fn is_same_call(&self) -> bool {
         let call = |one: &Call| (one.what, one.of);
         call(&self.recorded) == call(&self.replayed)
     }
 
-    /// Returns whether the bytes differ behind those that the recording keeps of a send.
+    /// Returns whether the bytes of a send differ only behind those that the recording keeps.
     fn is_behind_heads(&self) -> bool {
         let [recorded, replayed] =
             [&self.recorded, &self.replayed].map(|one| one.bytes.get(HEAD_AT..));

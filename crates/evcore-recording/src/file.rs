@@ -20,20 +20,20 @@ const WRITE_BYTES: usize = 1 << 20;
 ///
 /// Bytes that are written into the map are in the file, even if the process is killed.
 pub(crate) fn create(path: &Path, bytes: usize) -> io::Result<MmapMut> {
-    // Another process may still have mapped an older file at this path, so that file is replaced and not
-    // truncated. It stays if the new one finds no room on the disk.
+    // Another process may still have mapped an older file at this path, so that file is replaced
+    // and not truncated. The older file stays if the disk has no room for the new one.
     let mut new = path.as_os_str().to_owned();
     new.push(".new");
     let new = Path::new(&new);
     let file = zeros(new, bytes).and_then(|file| std::fs::rename(new, path).map(|()| file));
     let file = file.inspect_err(|_| _ = std::fs::remove_file(new))?;
-    // SAFETY: the file is new and its mode is 0600, so no other user can change it, and this process
-    // has no other map of it. The recorder only writes plain bytes into the map.
+    // SAFETY: the file is new and its mode is 0600, so no other user can change it, and this
+    // process has no other map of it. The recorder only writes plain bytes into the map.
     unsafe { MmapMut::map_mut(&file) }
 }
 
-/// A new file of zeros. Its blocks are allocated now, because otherwise a full disk would later end the
-/// process by SIGBUS.
+/// A new file of zeros. Its blocks are allocated now, because otherwise a full disk would later end
+/// the process by SIGBUS.
 fn zeros(path: &Path, bytes: usize) -> io::Result<File> {
     if let Err(error) = std::fs::remove_file(path) {
         if error.kind() != io::ErrorKind::NotFound {

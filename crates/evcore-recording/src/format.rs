@@ -6,9 +6,9 @@
 //! call     what: u8, of: varint, result: zigzag varint, length: varint, bytes
 //! ```
 //!
-//! Numbers are little-endian. Behind the last turn, the length is [`CLEAN`], [`OPEN`] or [`FULL`]. The
-//! checksum of a turn covers the epoch and the number of the turn too, so that no turn of an earlier
-//! epoch is taken for one of the present epoch.
+//! Numbers are little-endian. Behind the last turn, the length is [`CLEAN`], [`OPEN`] or [`FULL`].
+//! The checksum of a turn also covers the epoch and the number of the turn, so that no turn of an
+//! earlier epoch is taken for one of the present epoch.
 //!
 //! The reader trusts nothing: it takes the turns up to the first one that is not whole.
 
@@ -22,22 +22,22 @@ pub(crate) const VERSION: u32 = 1;
 /// The length of the header.
 pub(crate) const HEADER: usize = 32;
 
-/// The length of what stands before the calls of a turn.
+/// The length of the header of a turn, which stands before its calls.
 pub(crate) const TURN_HEADER: usize = 8;
 
-/// In place of a length: no turn follows.
+/// The value in place of a turn's length if no turn follows.
 pub(crate) const CLEAN: u32 = 0;
 
-/// In place of a length: a turn was under way.
+/// The value in place of a turn's length if the turn was under way.
 pub(crate) const OPEN: u32 = u32::MAX;
 
-/// In place of a length: there was no room for another turn.
+/// The value in place of a turn's length if there was no room for the turn.
 pub(crate) const FULL: u32 = u32::MAX - 1;
 
 /// The header of a recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
-    /// Bits of what the recorded kernel could do.
+    /// The capabilities of the recorded backend, as bits.
     pub(crate) capabilities: u32,
     /// Number of times that the recording has begun anew.
     pub(crate) epoch: u64,
@@ -91,7 +91,7 @@ impl Head {
     }
 }
 
-/// The calls of a turn. `None` if they are not calls.
+/// Decodes the calls of a turn. Returns `None` if the bytes are not calls.
 pub(crate) fn decode(mut bytes: &[u8]) -> Option<Vec<Call>> {
     let mut calls = Vec::new();
     while let Some((what, rest)) = bytes.split_first() {

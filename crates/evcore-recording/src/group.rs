@@ -11,12 +11,13 @@ use crate::{call::What, recorder::Recorder, replay::Replay};
 /// The number that stands for "no worker" in place of a slot.
 const NOBODY: u32 = u32::MAX;
 
-/// The highest slot that a recording may name.
+/// Number of slots that a recording may have.
 const MAX_SLOT: u32 = 1 << 16;
 
 impl Recorder {
-    /// Wraps a member of the worker group so that what it sees of the others is recorded. Set the loop's
-    /// [policy](evcore::Builder::policy), too, because a replay has no group that could provide it.
+    /// Wraps a member of the worker group so that what it reads from the group is recorded. Also
+    /// set the loop's [policy](evcore::Builder::policy), because a replay has no group that could
+    /// provide it.
     #[must_use]
     pub fn member<M: GroupMember + 'static>(&self, member: M) -> impl GroupMember + use<M> {
         RecordedMember::new(self.clone(), Box::new(member))
@@ -125,14 +126,15 @@ impl GroupMember for RecordedMember {
 }
 
 impl Replay {
-    /// The recorded member of a worker group. Set the loop's [policy](evcore::Builder::policy), too.
+    /// The recorded member of a worker group. Also set the loop's
+    /// [policy](evcore::Builder::policy).
     #[must_use]
     pub fn member(&self) -> impl GroupMember + use<> {
         ReplayedMember::new(self.clone())
     }
 }
 
-/// A member without a group, which sees what the recorded member saw.
+/// A member without a group, which returns what the recorded member read from its group.
 struct ReplayedMember {
     replay: Replay,
     in_group: bool,

@@ -10,7 +10,7 @@ use crate::{
 };
 
 impl Recorder {
-    /// A way to reach the loop of this handle from other threads, whose requests are recorded.
+    /// A handle by which other threads reach the loop of `handle`. Their requests are recorded.
     pub(crate) fn handle(&self, handle: Handle) -> RecordedHandle {
         let number = self.lock().requests.set_handle(handle);
         RecordedHandle(Way::Recorded(self.clone(), number))
@@ -22,7 +22,7 @@ impl Recorder {
         Waker::from_fn(move || recorder.end_wait())
     }
 
-    /// Ends the wait of the loop for its own handle.
+    /// Ends the wait of the loop, because its own handle was used.
     fn end_wait(&self) {
         self.lock().requests.wake_by_handle();
     }
@@ -48,21 +48,21 @@ impl Recorder {
     }
 }
 
-/// A way to reach a loop from other threads, by which requests are recorded and replayed.
+/// A handle by which other threads reach a loop, and whose requests are recorded and replayed.
 /// [`Outside::handle`](crate::Outside::handle) makes it.
 ///
-/// In contrast to a [`Handle`], a signal handler must not call it, because a request takes a lock. Let a
-/// signal handler write to the [descriptor](Self::with_descriptor), or use the crate signal-hook.
+/// A signal handler may use a [`Handle`], but not this handle, because a request takes a lock. Let
+/// a signal handler write to the [descriptor](Self::with_descriptor), or use the crate signal-hook.
 ///
-/// A recorded loop takes a request at the end of its next wait. A replay makes the recorded requests at
-/// the same places, and ignores the requests that its own threads make.
+/// A recorded loop takes a request at the end of its next wait. A replay makes the recorded
+/// requests at the same places, and ignores the requests that its own threads make.
 #[derive(Clone, Debug)]
 pub struct RecordedHandle(Way);
 
 #[derive(Clone, Debug)]
 enum Way {
     Direct(Handle),
-    /// With the number of its loop.
+    /// The recorder, and the number of the loop.
     Recorded(Recorder, u32),
     Replayed,
 }
@@ -102,8 +102,8 @@ impl RecordedHandle {
 
 impl RecordedHandle {
     /// Calls `lend` with the descriptor by which a signal handler wakes the loop, as
-    /// [`Handle::descriptor`] returns it. In a replay, or if there is no such descriptor, `lend` is not
-    /// called.
+    /// [`Handle::descriptor`] returns it. In a replay, or if there is no such descriptor, `lend` is
+    /// not called.
     pub fn with_descriptor<R>(&self, lend: impl FnOnce(BorrowedFd<'_>) -> R) -> Option<R> {
         match &self.0 {
             Way::Direct(handle) => handle.descriptor().map(lend),

@@ -3,9 +3,9 @@
 //! # How to record a program
 //!
 //! Take any [`Acceptor`](evcore::Acceptor), and use its streams through
-//! [`Transport`](evcore::Transport), as for a simulation. Read the time from the loop's clock. A random
-//! number, the order of a `HashMap` or a thread makes a replay differ, so let the caller pass in its
-//! source.
+//! [`Transport`](evcore::Transport), as for a simulation. Read the time from the loop's clock.
+//! Random numbers, the order of a `HashMap` and threads make a replay differ, so get random numbers
+//! and threads from an [`Outside`] that the caller passes in.
 
 mod address;
 mod call;

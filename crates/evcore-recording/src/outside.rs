@@ -13,10 +13,10 @@ use crate::{
     replay::Replay,
 };
 
-/// The source of the input that a program gets by itself, not through its loop: random numbers, files,
-/// threads.
+/// The source of the input that a program gets by itself, not through its loop: random numbers,
+/// files, threads.
 ///
-/// It is direct, recorded or replayed. A program that is written for it can be recorded:
+/// It is direct, recorded or replayed. A program that gets this input from it can be recorded:
 ///
 /// ```
 /// use evcore_recording::{Outside, Recorder, Recording, Replay};
@@ -41,17 +41,19 @@ pub enum Outside {
     /// The program runs without a recording. Each call costs a comparison.
     #[default]
     Direct,
-    /// With a recording.
+    /// The program runs, and its input is recorded.
     Recorded(Recorder),
-    /// From a recording.
+    /// The program gets its input from a recording.
     Replayed(Replay),
 }
 
 impl Outside {
-    /// Returns the value of `get`, or in a replay the recorded value. The value is recorded as JSON.
+    /// Returns the value of `get`, or in a replay the recorded value. The value is recorded as
+    /// JSON.
     ///
-    /// `get` must not use anything that is itself recorded, such as the loop's clock, because a replay
-    /// does not call `get`. After the end of a recording, and after a difference, a replay does call it.
+    /// `get` must not use anything that is itself recorded, such as the loop's clock, because a
+    /// replay does not call `get`. After the end of a recording, and after a difference, a replay
+    /// does call it.
     ///
     /// # Panics
     ///
@@ -77,8 +79,8 @@ impl Outside {
         }
     }
 
-    /// Returns a value that `get` has only now and then. A call that returns `None` is counted, but not
-    /// recorded.
+    /// Returns a value that `get` returns only now and then. A call that returns `None` is counted,
+    /// but not recorded.
     pub fn news<T>(&self, name: &str, get: impl FnOnce() -> Option<T>) -> Option<T>
     where
         T: Serialize + DeserializeOwned,
@@ -99,8 +101,8 @@ impl Outside {
         }
     }
 
-    /// Compares bytes that the program has made, such as its final state, with the bytes that it made
-    /// while it was recorded. The recording has their checksum.
+    /// Compares bytes that the program has made, such as its final state, with the bytes that it
+    /// made while it was recorded. The recording has their checksum.
     pub fn check(&self, bytes: &[u8]) {
         let digest = || Digest::of(bytes);
         match self {
@@ -111,7 +113,7 @@ impl Outside {
         }
     }
 
-    /// A handle by which other threads reach the loop that has this handle. Give each thread a clone.
+    /// A handle by which other threads reach the loop of `handle`. Give each thread a clone.
     #[must_use]
     pub fn handle(&self, handle: Handle) -> RecordedHandle {
         match self {
@@ -124,8 +126,8 @@ impl Outside {
         }
     }
 
-    /// A pool of threads that wake the loop of this handle, as [`Pool::new`] makes it. A replay starts
-    /// no threads.
+    /// A pool of threads, as [`Pool::new`] makes it, which wake the loop of `handle`. A replay
+    /// starts no threads.
     ///
     /// # Errors
     ///
@@ -158,7 +160,7 @@ impl Outside {
     }
 }
 
-/// In place of a number: the value is from [`Outside::news`].
+/// The number of a [`What::Value`] from [`Outside::news`].
 const NEWS: u32 = 1;
 
 /// The name of a value, in the form that precedes the value.
@@ -168,8 +170,7 @@ fn prefix(name: &str) -> Vec<u8> {
 
 fn to_bytes<T: Serialize>(name: &str, value: &T) -> Vec<u8> {
     let mut bytes = prefix(name);
-    // A value that cannot be written as JSON is empty in the recording; a replay treats it as the value
-    // of another program.
+    // A value that cannot be written as JSON is empty in the recording. A replay then calls `get`.
     let _ = serde_json::to_writer(&mut bytes, value);
     bytes
 }

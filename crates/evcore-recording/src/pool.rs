@@ -7,7 +7,8 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use crate::{call::What, recorder::Recorder, replay::Replay};
 
-/// A [`Pool`] whose results are recorded and replayed. [`Outside::pool`](crate::Outside::pool) makes it.
+/// A [`Pool`] whose results are recorded and replayed. [`Outside::pool`](crate::Outside::pool)
+/// makes it.
 ///
 /// A replay runs no job: the results come from the recording. In a replay, the result of a job that
 /// panicked is the text of its panic.
@@ -32,7 +33,7 @@ enum Way<Id, T> {
     },
 }
 
-/// The pool, without a recording.
+/// Wraps a pool without recording it.
 impl<Id, T> From<Pool<Id, T>> for RecordedPool<Id, T> {
     fn from(pool: Pool<Id, T>) -> Self {
         let way = Way::Direct(pool);
@@ -67,7 +68,7 @@ impl<Id: Copy + Send + 'static, T: Send + 'static> RecordedPool<Id, T> {
     ///
     /// # Errors
     ///
-    /// The job, if there are as many as the limit.
+    /// The job, if the pool has as many jobs as its limit.
     pub fn submit<F>(&mut self, id: Id, job: F) -> Result<(), F>
     where
         F: FnOnce() -> T + Send + 'static,

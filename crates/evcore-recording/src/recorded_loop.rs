@@ -1,4 +1,5 @@
-//! The clock and the backend of a recorded loop, which record the time and the reports of the poller.
+//! The clock and the backend of a recorded loop, which record the time and the reports of the
+//! poller.
 
 use std::{os::fd::BorrowedFd, time::Duration};
 
@@ -21,7 +22,8 @@ impl Recorder {
         Clock::with_source(RecordedTime::new(self.clone(), source))
     }
 
-    /// A backend that records what its waits report. A turn of the recording ends when a wait begins.
+    /// A backend that records what its waits report. A turn of the recording ends when a wait
+    /// begins.
     #[must_use]
     pub fn backend(&self, backend: Box<dyn Backend>) -> impl Backend + use<> {
         let mut shared = self.lock();
@@ -73,8 +75,8 @@ impl<T: TimeSource> TimeSource for RecordedTime<T> {
 struct RecordedBackend {
     recorder: Recorder,
     backend: Box<dyn Backend>,
-    /// The events that a wait has reported. Its capacity is the room in the loop's events, which is less
-    /// after a registration that was refused.
+    /// The events that a wait has reported. Its capacity is the room that is left in the loop's
+    /// events, where refused registrations also have a place.
     events: Events,
     /// The same events, encoded for the recording. The buffer is kept so that its memory is reused.
     bytes: Vec<u8>,
@@ -90,7 +92,7 @@ impl RecordedBackend {
         }
     }
 
-    /// Records a refused registration; successful registrations are only counted.
+    /// Records a refused registration. Successful registrations are only counted.
     fn refused<T>(&self, result: Result<T>) -> Result<T> {
         let number = match &result {
             Ok(_) => None,
@@ -182,7 +184,7 @@ impl Backend for RecordedBackend {
     }
 }
 
-/// The end of the loop ends the last turn, even if a panic ends both.
+/// Ends the last turn when the loop is dropped, even in a panic.
 impl Drop for RecordedBackend {
     fn drop(&mut self) {
         self.recorder.end_turn();

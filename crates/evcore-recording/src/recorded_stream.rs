@@ -76,7 +76,7 @@ impl<L: Acceptor> Acceptor for RecordedListener<L> {
             Ok(Accept::Aborted) => (errno(Errno::CONNABORTED), Vec::new()),
             Ok(Accept::Exhausted(Resource::Process)) => (errno(Errno::MFILE), Vec::new()),
             Ok(Accept::Exhausted(Resource::System)) => (errno(Errno::NFILE), Vec::new()),
-            // No memory, or a resource that a later version adds.
+            // The memory is exhausted, or a resource that a later version adds.
             Ok(Accept::Exhausted(_)) => (errno(Errno::NOBUFS), Vec::new()),
             Err(net::Error::Accept { source, .. }) => (number_of(source), Vec::new()),
             Err(_) => (errno(Errno::IO), Vec::new()),
@@ -152,7 +152,7 @@ impl<C: Connector> Connector for RecordedConnector<C> {
     }
 }
 
-/// A stream that is recorded. A [`RecordedListener`] accepts it.
+/// A stream that is recorded. A [`RecordedListener`] or a [`RecordedConnector`] returns it.
 #[derive(Debug)]
 pub struct RecordedStream<S> {
     recorder: Recorder,

@@ -17,8 +17,8 @@ use crate::{
 /// Records what a loop gets from outside.
 ///
 /// The program wraps the clock, the backend and the listeners of its loop once, when it builds the
-/// loop. A clone is another handle to the same recording, which has a bounded size. When it is full,
-/// nothing more is recorded until [`restart`](Self::restart).
+/// loop. A clone is another handle to the same recording, which has a bounded size. When it is
+/// full, nothing more is recorded until [`restart`](Self::restart).
 ///
 /// **The recording contains what clients sent**, even passwords.
 ///
@@ -42,7 +42,7 @@ pub struct Recorder {
 
 pub(crate) struct Shared {
     writer: Writer,
-    /// Number of questions since the last recorded call. The answer to each was "nothing".
+    /// Number of queries since the last recorded call. The answer to each was "nothing".
     quiet: u32,
     pub(crate) requests: Requests,
     numbers: Numbers,
@@ -70,12 +70,12 @@ impl Recorder {
         Self::with(Writer::new(Box::new(vec![0; bytes])))
     }
 
-    /// Records into a new file of this size, which replaces any file at that path. Only its owner may
-    /// read it. The new file has the ending `.new` until its room on the disk is taken, and replaces any
-    /// file of that name, too.
+    /// Records into a new file of this size, which replaces any file at that path. Only its owner
+    /// may read it. The name of the new file ends with `.new` until its blocks on the disk are
+    /// allocated. A file that already has this name is replaced as well.
     ///
-    /// The file is mapped memory, so recording makes no system call, and what is recorded survives a
-    /// kill of the process.
+    /// The file is mapped memory, so recording makes no system call, and what is recorded survives
+    /// a kill of the process.
     ///
     /// # Errors
     ///
@@ -105,13 +105,15 @@ impl Recorder {
         }
     }
 
-    /// Sets a filter that changes received bytes before they are recorded, for example to blank secrets.
-    /// Call it before streams exist: `make` returns a filter for each new stream. The filter gets the
-    /// stream's bytes in the pieces in which they arrive. The program itself gets the bytes as they are.
+    /// Sets a filter that changes received bytes before they are recorded, for example to blank
+    /// secrets. Call this before streams exist: `make` returns a filter for each new stream. The
+    /// filter gets the stream's bytes in the pieces in which they arrive. The program itself gets
+    /// the bytes as they are.
     ///
-    /// A filter cannot change the number of bytes. It should not change bytes that the program depends
-    /// on, because a replay gets the filtered bytes. The first 32 bytes of each send, and its checksum,
-    /// are recorded as they are, so a program that echoes blanked bytes differs in its replay.
+    /// A filter cannot change the number of bytes. It should not change bytes that the program
+    /// depends on, because a replay gets the filtered bytes. The first 32 bytes of each send, and
+    /// its checksum, are recorded as they are, so a program that echoes blanked bytes differs in
+    /// its replay.
     ///
     /// ```
     /// use evcore_recording::Recorder;
@@ -131,8 +133,9 @@ impl Recorder {
         Filter::new(self.lock().make_filter.as_ref())
     }
 
-    /// Begins the recording anew, and forgets what was recorded. A replay begins with a new loop, so
-    /// call it before the program builds one: when a worker starts, or if no connection is open.
+    /// Begins the recording anew, and forgets what was recorded. A replay begins with a new loop,
+    /// so call this before the program builds a loop: when a worker starts, or if no connection is
+    /// open.
     ///
     /// The epoch in the recording's header counts these calls.
     pub fn restart(&self) {
@@ -142,8 +145,8 @@ impl Recorder {
         shared.numbers = Numbers::default();
     }
 
-    /// Ends a turn of the recording, so that a kill does not lose the turn. Each wait of a recorded loop
-    /// also ends a turn.
+    /// Ends a turn of the recording, so that a kill does not lose the turn. Each wait of a recorded
+    /// loop also ends a turn.
     pub fn end_turn(&self) {
         self.lock().writer.seal();
     }
@@ -172,7 +175,7 @@ impl Recorder {
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records a call that every replay has to make, too.
+    /// Records a call that every replay must make as well.
     pub(crate) fn call(&self, what: What, of: u32, result: i64, bytes: &[u8]) {
         self.lock().call(what, of, result, bytes);
     }
@@ -182,7 +185,7 @@ impl Recorder {
         self.lock().writer.position()
     }
 
-    /// Records the answer to a question, or counts it if the answer is "nothing".
+    /// Records the answer to a query, or counts the query if the answer is "nothing".
     pub(crate) fn answer(&self, answer: Option<(What, u32, i64, &[u8])>) {
         let mut shared = self.lock();
         let Some((what, of, result, bytes)) = answer else {
@@ -203,7 +206,7 @@ impl Shared {
         self.writer.call(what, of, result, bytes);
     }
 
-    /// Sets what the recorded kernel can do.
+    /// Sets the capabilities of the recorded backend, as bits.
     pub(crate) fn set_capabilities(&mut self, capabilities: u32) {
         self.writer.set_capabilities(capabilities);
     }

@@ -34,13 +34,14 @@ pub struct Recording {
 /// The end of a recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// After a whole turn.
+    /// The recording ends after a whole turn.
     Whole,
-    /// In the middle of a turn, which is left out: the process was killed, or it is still running.
+    /// The recording ends in the middle of a turn, which is left out: the process was killed, or it
+    /// is still running.
     Unfinished,
-    /// Because the recording was full. The worker went on.
+    /// The recording was full, and the worker went on without it.
     Full,
-    /// At something damaged: the file was cut, or written over.
+    /// The rest of the recording is damaged: the file was cut, or written over.
     Torn,
 }
 
@@ -50,22 +51,22 @@ pub enum Refused {
     /// The bytes do not begin as a recording does.
     #[error("this is not a recording: it does not begin with `evcorec`")]
     Foreign,
-    /// It is of another version of the format.
+    /// The recording has another version of the format.
     #[error(
         "this recording has version {0} of the format, and this program reads version {VERSION}"
     )]
     Version(u32),
-    /// Its header is damaged.
+    /// The header of the recording is damaged.
     #[error("the header of this recording is cut or damaged, so nothing of it can be read")]
     Header,
 }
 
 impl Recording {
-    /// Reads a recording, up to its end or to the first thing that is damaged.
+    /// Reads a recording, up to its end or up to the first damage.
     ///
     /// # Errors
     ///
-    /// If it has no whole header of this version.
+    /// If the bytes do not begin with a whole header of this version.
     pub fn read(bytes: &[u8]) -> Result<Self, Refused> {
         let header = header_of(bytes)?;
         let mut recording = Self {
@@ -130,7 +131,7 @@ impl Recording {
         (0..self.len()).map(|number| self.turn(number).unwrap_or_default())
     }
 
-    /// The kind of its end.
+    /// The kind of end that the recording has.
     #[must_use]
     pub fn end(&self) -> End {
         self.end
@@ -234,7 +235,8 @@ mod tests {
         assert_eq!(Recording::read(writer.bytes()).unwrap().len(), 0);
         write(&mut writer, "hello");
         writer.seal();
-        // The turn is as long as the first one was, so the second one of before follows it.
+        // The new turn is as long as the old first turn, so the old second turn follows it in
+        // memory.
         let recording = Recording::read(writer.bytes()).unwrap();
         assert_eq!((recording.len(), recording.end()), (1, End::Whole));
     }

@@ -1,4 +1,4 @@
-//! Runs a program on a recording: what it gets from outside is what was recorded.
+//! Runs a program on a recording: the program gets from outside what was recorded.
 
 use std::{
     io,
@@ -12,13 +12,14 @@ use crate::{
     tape::Tape,
 };
 
-/// A recording that stands in for the outside of a loop: the loop gets from it what the recorded loop
-/// got.
+/// A recording that stands in for the outside of a loop: the loop gets from it what the recorded
+/// loop got.
 ///
-/// The program builds its loop as it was built when it was recorded, with the clock, the backend and
-/// the listeners from here. It then takes the same steps in the same order. The first call that differs
-/// from the recorded one, or sends other bytes, is the [`difference`](Self::difference). From then on
-/// every call fails. Calls after the end of the recording fail too, but are not a difference.
+/// The program builds its loop in the same way as when it was recorded, with the clock, the backend
+/// and the listeners of the replay. It then takes the same steps in the same order. The first call
+/// that differs from the recorded one, or sends other bytes, is the
+/// [`difference`](Self::difference). From then on every call fails. Calls after the end of the
+/// recording also fail, but are not a difference.
 #[derive(Clone, Debug)]
 pub struct Replay {
     tape: Arc<Mutex<Tape>>,
@@ -56,7 +57,7 @@ impl Replay {
         self.tape.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The recorded call, if it is this one.
+    /// Takes the next recorded call, if it is this one.
     pub(crate) fn call(&self, what: What, of: u32, bytes: &[u8]) -> io::Result<Call> {
         self.lock().take(what, of, bytes)
     }

@@ -20,7 +20,7 @@ impl Replay {
         Clock::with_source(ReplayedTime(self.clone()))
     }
 
-    /// The recorded backend. When the recording ends, its wait fails with an
+    /// The recorded backend. When the recording ends, a wait of the backend fails with an
     /// [`Error::Os`](evcore::poller::Error::Os) of the kind
     /// [`UnexpectedEof`](io::ErrorKind::UnexpectedEof).
     #[must_use]
@@ -135,7 +135,7 @@ impl Backend for ReplayedBackend {
     }
 
     fn waker(&self) -> Waker {
-        // The recording has the wakes.
+        // The recording has the wake-ups, so this waker does nothing.
         Waker::from_fn(|| {})
     }
 }

@@ -21,7 +21,8 @@ use crate::{
 };
 
 impl Replay {
-    /// The next recorded listener, in the order in which they were wrapped.
+    /// The next recorded listener, in the order in which the recorded program wrapped its
+    /// listeners.
     #[must_use]
     pub fn listener(&self) -> ReplayedListener {
         let mut tape = self.lock();
@@ -29,7 +30,8 @@ impl Replay {
         ReplayedListener::new(self.clone(), tape.listeners - 1, tape.new_target())
     }
 
-    /// The next recorded connector, in the order in which they were wrapped.
+    /// The next recorded connector, in the order in which the recorded program wrapped its
+    /// connectors.
     #[must_use]
     pub fn connector(&self) -> ReplayedConnector {
         let mut tape = self.lock();
@@ -66,7 +68,7 @@ impl Acceptor for ReplayedListener {
     type Stream = ReplayedStream;
 
     fn accept(&self) -> Result<Accept<ReplayedStream>, net::Error> {
-        // After a difference no connection arrives; the next wait returns the error.
+        // After a difference no connection arrives, and the next wait returns the error.
         let Ok(call) = self.replay.call(What::Accept, self.number, &[]) else {
             return Ok(Accept::WouldBlock);
         };
@@ -126,14 +128,14 @@ impl Connector for ReplayedConnector {
         })
     }
 
-    /// True, because the recorded program may have gone on without a peer address. If it did not, the
-    /// recording has one.
+    /// Returns true, because the recorded program may have gone on without the peer's address. If
+    /// it has read the address, the recording has it.
     fn connects_by_sending(&self) -> bool {
         true
     }
 }
 
-/// A recorded stream. A [`ReplayedListener`] accepts it.
+/// A recorded stream. A [`ReplayedListener`] or a [`ReplayedConnector`] returns it.
 #[derive(Debug)]
 pub struct ReplayedStream {
     replay: Replay,

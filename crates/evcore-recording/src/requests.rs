@@ -1,8 +1,9 @@
 //! Requests of other threads, which reach a recorded loop only at the end of a wait.
 //!
-//! A recorded loop must not see a request in the middle of a turn, because a replay could not repeat
-//! that. So a request stays here until a wait ends. The backend then records the request, and passes it
-//! to the loop through the loop's own [`Handle`]. The backend of a replay does the same.
+//! A recorded loop must not see a request in the middle of a turn, because a replay could not
+//! repeat that. So a request stays here until a wait ends. The backend then records the request,
+//! and passes it to the loop through the loop's own [`Handle`]. The backend of a replay passes the
+//! recorded requests to its loop in the same way.
 
 use std::{
     mem,
@@ -15,31 +16,32 @@ use evcore::{Handle, Ready, Token, poller::Waker};
 
 use crate::call::{Call, What};
 
-/// A waker ended the wait.
+/// The bit of a wait that a waker has ended.
 pub(crate) const WOKEN: u32 = 1;
 
-/// The waker's descriptor is lent, so every wake-up reaches the program.
+/// The bit of a wait whose waker's descriptor is lent, so that every wake-up reaches the program.
 pub(crate) const LENT: u32 = 2;
 
-/// Another thread used the loop's own handle, which a replay cannot repeat.
+/// The bit of a wait that another thread has ended by the loop's own handle, which a replay cannot
+/// repeat.
 pub(crate) const FOREIGN: u32 = 4;
 
 /// The requests that are pending until a wait ends.
 #[derive(Default)]
 pub(crate) struct Requests {
-    /// The number of the recorded loop, which its handles have too. A request by the handle of an earlier
-    /// loop is ignored, because a token of that loop may also be a token of this one.
+    /// The number of the recorded loop, which its handles have too. A request by the handle of an
+    /// earlier loop is ignored, because a token of that loop may also be a token of this one.
     number: u32,
     /// The waker of the recorded backend.
     waker: Option<Waker>,
-    /// The loop's own handle, once the program has asked for a recorded one.
+    /// The loop's own handle, if the program has made a recorded handle.
     handle: Option<Arc<Handle>>,
     waiting: Vec<Request>,
     is_lent: bool,
     is_foreign: bool,
     /// The thread that passes requests to the loop now. Its wake-ups end no wait.
     pub(crate) delivers: Option<ThreadId>,
-    /// The thread of the last wait.
+    /// The thread of the loop, which has made its first wait.
     waits: Option<ThreadId>,
 }
 
@@ -67,7 +69,7 @@ impl Request {
         Call::new(What::Request, of, result).with_bytes(bytes)
     }
 
-    /// The request of a call; `None` if the call is damaged.
+    /// Decodes the request of a call. Returns `None` if the call is damaged.
     pub(crate) fn of(call: &Call) -> Option<Self> {
         match call.of {
             0 => Some(Self::Wake),
@@ -115,7 +117,7 @@ impl Requests {
         self.waker.clone()
     }
 
-    /// The bits of a wait that has ended.
+    /// Takes the bits of a wait that has ended.
     pub(crate) fn take_wakes(&mut self, is_woken: bool) -> u32 {
         self.waits.get_or_insert_with(|| thread::current().id());
         let is_foreign = mem::take(&mut self.is_foreign);

@@ -21,11 +21,11 @@ pub(crate) struct Tape {
     calls: VecDeque<Call>,
     call: usize,
     pub(crate) difference: Option<Difference>,
-    /// Number of questions since the last call. The answer to each was "nothing".
+    /// Number of queries since the last call. The answer to each was "nothing".
     quiet: i64,
-    /// The first turn that another thread began by the loop's own handle.
+    /// The first turn whose wait another thread has ended by the loop's own handle.
     foreign_wake: Option<usize>,
-    /// The loop that gets the recorded requests.
+    /// The handle of the loop that gets the recorded requests.
     pub(crate) handle: Option<Handle>,
     pub(crate) listeners: u32,
     pub(crate) connectors: u32,
@@ -87,7 +87,7 @@ impl Tape {
         self.calls.pop_front()
     }
 
-    /// Takes the next call if it is the one that the program makes.
+    /// Takes the next call if it is the one that the program makes. Otherwise keeps the difference.
     pub(crate) fn take(&mut self, what: What, of: u32, bytes: &[u8]) -> io::Result<Call> {
         if let Some(difference) = &self.difference {
             return Err(io::Error::other(difference.clone()));
@@ -125,7 +125,7 @@ impl Tape {
         Some(calls.swap_remove(call.min(last)))
     }
 
-    /// Takes the recorded answer to a question; `None` if the answer was "nothing".
+    /// Takes the recorded answer to a query. Returns `None` if the answer was "nothing".
     pub(crate) fn take_answer(&mut self, what: What, of: u32, bytes: &[u8]) -> Option<Call> {
         let quiet = self.quiet;
         let answers =

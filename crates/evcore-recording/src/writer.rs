@@ -5,7 +5,7 @@ use crate::{
     format::{CLEAN, FULL, HEADER, Head, Header, OPEN, TURN_HEADER, checksum},
 };
 
-/// The smallest memory: the header, and room to say that nothing else fits.
+/// Minimum length of the memory: the header, and room for the mark that nothing else fits.
 pub(crate) const LEAST: usize = HEADER + TURN_HEADER;
 
 /// Memory that a recording is written into.
@@ -13,7 +13,7 @@ pub(crate) trait Memory: AsMut<[u8]> + AsRef<[u8]> + Send {}
 
 impl<M: AsMut<[u8]> + AsRef<[u8]> + Send> Memory for M {}
 
-/// A recording that goes on.
+/// The writer of a recording.
 pub(crate) struct Writer {
     memory: Box<dyn Memory>,
     header: Header,
@@ -22,9 +22,9 @@ pub(crate) struct Writer {
     /// The place at which that turn begins.
     // Invariant: there is room for the header of a turn.
     begin: usize,
-    /// Its calls end here.
+    /// The place at which the calls of that turn end.
     end: usize,
-    /// Since the recording last began, a call found no room.
+    /// True if a call has found no room since the recording last began.
     is_full: bool,
 }
 
@@ -50,7 +50,7 @@ impl Writer {
         writer
     }
 
-    /// Sets what the recorded kernel can do.
+    /// Sets the capabilities of the recorded backend, as bits.
     pub(crate) fn set_capabilities(&mut self, capabilities: u32) {
         self.header.capabilities = capabilities;
         let header = self.header.to_bytes();
@@ -59,7 +59,8 @@ impl Writer {
 
     /// Begins anew, and forgets what was recorded.
     pub(crate) fn restart(&mut self) {
-        // An old recording without turns is better than a new one with old turns.
+        // The turns are removed first, because a kill between the two writes must not leave a new
+        // header with old turns.
         self.put(HEADER, CLEAN);
         self.header.epoch += 1;
         let header = self.header.to_bytes();
@@ -77,7 +78,7 @@ impl Writer {
         let (at, head) = (self.end, head.as_bytes());
         let middle = at + head.len();
         let end = middle + bytes.len();
-        // The end of this turn needs the header of another.
+        // The next turn needs room for its header after the end of this turn.
         if end + TURN_HEADER > self.memory().len() {
             self.is_full = true;
             let begin = self.begin;
@@ -94,7 +95,7 @@ impl Writer {
         }
     }
 
-    /// Ends the turn, so that it is read even if nothing else is written.
+    /// Ends the turn, so that a reader gets it even if nothing else is written.
     pub(crate) fn seal(&mut self) {
         let (begin, end) = (self.begin, self.end);
         let calls = begin + TURN_HEADER;
@@ -106,7 +107,8 @@ impl Writer {
         let checksum = checksum(epoch, turn, &memory[calls..end]);
         memory[begin + 4..calls].copy_from_slice(&checksum.to_le_bytes());
         let length = u32::try_from(end - calls).expect("the memory is smaller");
-        // The next header is written first: without it, a reader could not tell what follows this turn.
+        // The next header is written first, because a reader that finds this turn also reads the
+        // next header.
         self.put(end, CLEAN);
         self.put(begin, length);
         self.turn += 1;

@@ -1,8 +1,8 @@
-//! A small cron: one job of the scheduler for each line, which moves itself to its next time.
+//! A small cron. Each line of the crontab is a job, which moves itself to its next time.
 //!
 //! ```text
 //! cron CRONTAB                                       print each line when it is due
-//! cron --run CRONTAB                                 and run its command with /bin/sh
+//! cron --run CRONTAB                                 also run its command with /bin/sh
 //! cron --list 10 [--from 2026-03-29T00:00] CRONTAB   print the next 10 times and exit
 //! ```
 //!
@@ -10,8 +10,9 @@
 //! command. `--once N` ends the program after N runs. Times are in the time zone of `TZ`.
 //!
 //! A crontab follows the wall clock, and the scheduler the monotonic clock. So a job compares the
-//! wall clock with its time when it runs. If it is early because the clock was set back, it moves
-//! itself to the rest of the wait; if it is late, it runs once, however many of its times have passed.
+//! wall clock with its time when it runs. If the job is early, because the wall clock was set back,
+//! it moves itself to its time once more. If it is late, it runs the line once, even if several
+//! times of the line have passed.
 
 use std::{
     error::Error,
@@ -38,7 +39,7 @@ struct Line {
 }
 
 impl Line {
-    /// The time of the line, if it is due. Its next time is then the first after `now`.
+    /// Returns the time of the line if it is due, and moves the line to its first time after `now`.
     fn take_due(&mut self, now: Timestamp) -> Option<Zoned> {
         if now < self.due.timestamp() {
             return None;
@@ -48,7 +49,7 @@ impl Line {
         Some(std::mem::replace(&mut self.due, next))
     }
 
-    /// Time until the line is due; zero if it is.
+    /// Time until the line is due; zero if it is due already.
     fn wait(&self, now: Timestamp) -> Duration {
         Duration::try_from(now.duration_until(self.due.timestamp())).unwrap_or_default()
     }
@@ -129,7 +130,8 @@ fn read(line: &str, seconds: bool, from: &Zoned) -> Result<Line, Box<dyn Error>>
     })
 }
 
-/// Prints the next `times` runs without waiting for them; equal times in the order of the file.
+/// Prints the next `times` runs without waiting for them. Lines with equal times are printed in the
+/// order of the file.
 fn list(mut lines: Vec<Line>, times: usize) {
     for _ in 0..times {
         let next = lines.iter_mut().min_by_key(|line| line.due.timestamp());
@@ -161,8 +163,8 @@ fn run_lines(lines: Vec<Line>, options: &Options) -> Result<(), Box<dyn Error>> 
     Ok(())
 }
 
-/// Runs a command on a thread of its own, so that a long one delays no other line, and sends a value
-/// when it has ended.
+/// Starts a thread that runs the command, if there is one, and then sends a value. Because of the
+/// thread, a long command delays no other line.
 fn start(command: Option<String>, ran: Sender<()>) {
     thread::spawn(move || {
         if let Some(command) = command {
@@ -172,7 +174,7 @@ fn start(command: Option<String>, ran: Sender<()>) {
                 Err(error) => eprintln!("cron: {command}: {error}"),
             }
         }
-        // After the last run there is no receiver.
+        // After the last run that `--once` allows, there is no receiver.
         let _ = ran.send(());
     });
 }

@@ -12,15 +12,16 @@ use crate::{
 /// The closure of a job.
 pub(crate) type Run = Box<dyn FnMut(&Job) + Send>;
 
-/// A handle to a job of a [`Scheduler`](crate::Scheduler), to move or cancel it, or to change its period.
+/// A handle to a job of a [`Scheduler`](crate::Scheduler), which moves or cancels the job, or
+/// changes its period.
 ///
 /// Adding a job returns a handle, and each run of the job gets one as well. Clones refer to the same
-/// job, and dropping all of them does not cancel it. After the job has ended, every method returns
-/// false.
+/// job, and dropping all handles does not cancel the job. After the job has ended, every method
+/// returns false.
 ///
 /// # Example
 ///
-/// A timeout that is moved to later at every message:
+/// A timeout, which a program moves to a later time at every message:
 ///
 /// ```
 /// use std::time::Duration;
@@ -48,15 +49,15 @@ impl Job {
 
     /// Cancels the job, and returns whether it was scheduled.
     ///
-    /// A run in progress continues to its end and is the last one, also if the job cancels itself.
-    /// The closure is dropped here, or after the run in progress.
+    /// A run in progress (in which the job may cancel itself) continues to its end, and is the last
+    /// one. The closure is dropped by this call, or after the run in progress.
     #[expect(clippy::must_use_candidate, reason = "mostly called for its effect")]
     pub fn cancel(&self) -> bool {
         self.shared.cancel(self.key)
     }
 
-    /// Moves the next run of the job to `when`, or to now if that has passed. Returns false if the job
-    /// has ended.
+    /// Moves the next run of the job to `when`, or to now if `when` has passed. Returns false if
+    /// the job has ended.
     ///
     /// A periodic job counts its periods from `when`. A job that was added to run once can move itself
     /// to run again; if it returns without moving itself, it has ended.
@@ -73,11 +74,11 @@ impl Job {
         self.shared.move_to(self.key, self.shared.tick_after(delay))
     }
 
-    /// Gives the job a period: its next run comes one `period` from now, and then one in each
-    /// `period`. Returns false if the job has ended.
+    /// Gives the job a period: its next run comes one `period` from now, and further runs follow
+    /// once per `period`. Returns false if the job has ended.
     ///
-    /// It replaces the period of a periodic job, and makes a job periodic that was added to run once.
-    /// A job may set its own period while it runs.
+    /// The call replaces the period of a periodic job, and makes a job periodic that was added to
+    /// run once. A job may set its own period while it runs.
     ///
     /// # Panics
     ///
@@ -85,7 +86,7 @@ impl Job {
     ///
     /// # Example
     ///
-    /// A job that looks less often while it finds nothing:
+    /// A job that looks for mail, and runs less often while there is none:
     ///
     /// ```
     /// use std::time::Duration;

@@ -1,7 +1,7 @@
 //! The state under the scheduler's lock: the jobs, their timers, and whether the thread sleeps.
 //!
-//! Nothing here waits, or runs or drops a job. Closures are the user's code, so they are returned and
-//! the caller runs or drops them outside the lock.
+//! Nothing in this module waits, and nothing runs or drops a closure. Closures are the user's code,
+//! so they are returned, and the caller runs or drops them outside the lock.
 
 #[cfg(all(test, not(evcore_loom)))]
 mod tests;
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use evcore_timer::{TimerHeap, TimerQueue};
 
-/// The time at which a job runs, in ticks.
+/// The time at which a job runs, in ticks of one nanosecond.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Schedule {
     Once(u64),
@@ -31,7 +31,8 @@ pub(crate) struct Jobs<R> {
     slots: Vec<Slot<R>>,
     free: Vec<u32>,
     serials: u64,
-    /// `now` of the current phase of the timers.
+    /// The tick at which the current phase of the timers began. A phase fires only timers that were
+    /// armed before it began.
     phase: u64,
     /// The tick until which the thread sleeps; `None` while it is awake or waking up.
     sleeps_until: Option<u64>,
@@ -69,7 +70,7 @@ impl<R> Jobs<R> {
         Key { id, serial }
     }
 
-    /// Cancels a job. Returns whether it was scheduled, and its closure unless it is running.
+    /// Cancels a job. Returns whether it was scheduled, and its closure unless the job is running.
     pub(crate) fn cancel(&mut self, key: Key) -> (bool, Option<R>) {
         let Some(slot) = self.slot(key) else {
             return (false, None);
@@ -92,8 +93,8 @@ impl<R> Jobs<R> {
         moves
     }
 
-    /// Gives a job another period, which begins at the tick of its next run. Returns false if the job
-    /// has ended.
+    /// Gives a job another period, and moves its next run to the tick `first`. Returns false if the
+    /// job has ended.
     pub(crate) fn set_period(&mut self, key: Key, first: u64, period: u64) -> bool {
         if let Some(slot) = self.lasting(key) {
             slot.period = Some(period);
@@ -118,22 +119,23 @@ impl<R> Jobs<R> {
         }
     }
 
-    /// Moves a periodic timer that has fired to the first tick of its grid after `now`. The timers use
-    /// the `now` of the phase, which is out of date if other jobs of the phase ran for long.
+    /// Moves a periodic timer that has fired to its first regular tick after `now`. The timer queue
+    /// has moved the timer already, but only beyond the beginning of the phase. If other jobs of
+    /// the phase ran for long, that tick has passed, too.
     fn skip_missed(&mut self, id: u32, now: u64) {
         let next = self.timers.deadline(id).filter(|next| *next <= now);
         let (Some(next), Some(period)) = (next, self.timers.period(id)) else {
             return;
         };
         let missed = (now - next) / period;
-        // The last missed tick is not after `now`, so only the step to the next can overflow.
+        // The last missed tick is not after `now`, so only the sum for the next tick can overflow.
         match (next + missed * period).checked_add(period) {
             Some(next) => self.timers.arm_periodic(id, next, period),
             None => _ = self.timers.disarm(id),
         }
     }
 
-    /// Puts back the closure of a job that ran; returns it if the job has ended.
+    /// Puts back the closure of a job that ran. If the job has ended, returns the closure instead.
     pub(crate) fn put_back(&mut self, key: Key, run: R, panicked: bool) -> Option<R> {
         let armed = self.timers.is_armed(key.id);
         let Some(slot) = self.slot(key) else {
@@ -184,7 +186,7 @@ impl<R> Jobs<R> {
         self.stopping
     }
 
-    /// Takes all jobs that have not run.
+    /// Removes all jobs, and returns their slots.
     pub(crate) fn take_all(&mut self) -> Vec<Slot<R>> {
         self.timers.clear();
         self.free.clear();
@@ -254,13 +256,13 @@ impl<R> Slot<R> {
 
 enum Work<R> {
     Waiting(R),
-    /// The thread has the closure.
+    /// The thread has the closure, and calls it.
     Running,
     /// The job is in its last run, or the slot is free.
     Cancelled,
 }
 
-/// Panics if a job with this period would never let another one run.
+/// Panics if the period is zero.
 pub(crate) fn assert_period(period: Duration) {
     assert!(
         !period.is_zero(),

@@ -1,4 +1,4 @@
-//! The time of a scheduler that a test moves by hand.
+//! Manual time: a test moves the time of a scheduler by hand.
 
 use std::{any::Any, fmt, panic::resume_unwind, sync::Arc, time::Duration};
 
@@ -8,17 +8,17 @@ use crate::{
     thread::run_job,
 };
 
-/// The time of a scheduler without a thread, from [`Scheduler::manual`](crate::Scheduler::manual),
-/// which has an example.
+/// The time of a scheduler without a thread. [`Scheduler::manual`](crate::Scheduler::manual)
+/// creates it, and has an example.
 ///
-/// A job takes no time. Nothing here depends on the time of the machine, so a test has the same result
-/// in each run.
+/// The time stands still while a job runs. No job depends on the machine's clock, so a test has the
+/// same result in each run.
 pub struct ManualTime {
     shared: Arc<Shared<Run>>,
     report: Option<Box<Report>>,
 }
 
-/// The report, which is called with a job that panicked, and with its panic payload.
+/// A function that is called with a job that panicked, and with its panic payload.
 type Report = dyn FnMut(&Job, Box<dyn Any + Send>) + Send;
 
 impl ManualTime {
@@ -32,15 +32,16 @@ impl ManualTime {
     /// Moves the time forward, and runs the jobs that become due meanwhile, on this thread.
     ///
     /// Time advances from deadline to deadline, so that a periodic job runs once for each of its
-    /// periods. A duration of zero runs what is due now. After the scheduler was dropped, only the time
-    /// moves.
+    /// periods. With a duration of zero, the jobs run that are due now. After the scheduler was
+    /// dropped, the time moves, but no job runs.
     ///
     /// A job that moves itself to the present time again and again never lets this method return.
     ///
     /// # Panics
     ///
-    /// With the payload of the first job that panicked, after all jobs have run, unless there is a
-    /// [handler](Self::set_panic_handler). The job that panicked is cancelled.
+    /// If a job panicked and there is no [handler](Self::set_panic_handler). The panic has the
+    /// payload of the first job that panicked, and comes after all due jobs have run. A job that
+    /// panicked is cancelled.
     pub fn advance(&mut self, duration: Duration) {
         let end = self.shared.tick_after(duration);
         let mut panics = Vec::new();

@@ -1,10 +1,10 @@
 //! A background thread that runs jobs at their time, for programs without an event loop.
 //!
-//! The thread sleeps until the earliest job is due, is woken when an earlier one is added, and sleeps
-//! without a limit if there is none; it never polls. Jobs run one after another, outside the lock, so
-//! a job may add, move and cancel jobs, including itself.
+//! The thread sleeps until the earliest job is due, and without a limit if there is no job. It is
+//! woken when an earlier job is added; it never polls. Jobs run one after another, outside the
+//! lock, so a job may add, move and cancel jobs, including itself.
 //!
-//! There is no thread pool: a long job should hand its work to one.
+//! There is no thread pool, so a long job should hand its work to another thread.
 
 #[cfg(all(test, not(evcore_loom)))]
 mod tests;
@@ -30,12 +30,13 @@ use crate::{
 /// # Guarantees
 ///
 /// - No job runs early. Jobs run in the order of their times. Jobs with equal times run in the order in
-///   which these were set: when the job was added or moved, or, if it is periodic, when it last ran.
-/// - A periodic job that missed several periods runs once for all of them, and then keeps to its
-///   grid, as Go's tickers do.
+///   which they got these times: when they were added or moved, or, if they are periodic, when they
+///   last ran.
+/// - A periodic job that missed several of its times runs once for all of them. Its later times do
+///   not shift. (Go's tickers do the same.)
 /// - A job that panics is reported and cancelled; the thread and the other jobs continue.
 /// - Dropping the scheduler waits for the running job, drops the others, and joins the thread. If a
-///   job drops the scheduler, it does not wait for itself: the thread ends after that job.
+///   job drops the scheduler, the drop does not wait, and the thread ends after that job.
 ///
 /// Times are monotonic ([`Instant`]), so a change of the wall clock does not move a job.
 /// A job more than 584 years ahead never runs.
@@ -131,16 +132,16 @@ impl Scheduler {
         (Self { shared, thread }, time)
     }
 
-    /// The present time: [`Instant::now`], or the time of the [`ManualTime`]. A program that
-    /// computes the instants for [`at`](Self::at) from it can be tested without waiting.
+    /// The present time: [`Instant::now`], or the time of the [`ManualTime`]. A program that adds
+    /// delays to this time to call [`at`](Self::at) can be tested without waiting.
     #[must_use]
     pub fn now(&self) -> Instant {
         self.shared.now()
     }
 
-    /// Runs a job once at `when`, or at once if that has passed.
+    /// Runs a job once, at `when`, or immediately if `when` has passed.
     ///
-    /// The job can run again by [`Job::move_to`] or [`Job::move_after`].
+    /// The job runs again if it moves itself by [`Job::move_to`] or [`Job::move_after`].
     /// Dropping the returned handle does not cancel the job.
     pub fn at(&self, when: Instant, job: impl FnMut(&Job) + Send + 'static) -> Job {
         self.add(Schedule::Once(self.shared.tick_of(when)), job)
@@ -148,15 +149,15 @@ impl Scheduler {
 
     /// Runs a job once, after `delay`.
     ///
-    /// The job can run again by [`Job::move_to`] or [`Job::move_after`].
+    /// The job runs again if it moves itself by [`Job::move_to`] or [`Job::move_after`].
     /// Dropping the returned handle does not cancel the job.
     pub fn after(&self, delay: Duration, job: impl FnMut(&Job) + Send + 'static) -> Job {
         self.add(Schedule::Once(self.shared.tick_after(delay)), job)
     }
 
-    /// Runs a job once per `period`, first one `period` from now.
+    /// Runs a job once per `period`, for the first time one `period` from now.
     ///
-    /// [`Job::set_period`] gives it another period.
+    /// [`Job::set_period`] gives the job another period.
     /// Dropping the returned handle does not cancel the job.
     ///
     /// # Panics

@@ -73,7 +73,7 @@ impl<R> Shared<R> {
         nanoseconds(when.saturating_duration_since(self.start))
     }
 
-    /// The tick of `delay` from now; the last tick if it is later than that.
+    /// The tick at `delay` from now, but at most the last tick.
     pub(crate) fn tick_after(&self, delay: Duration) -> u64 {
         self.tick().saturating_add(nanoseconds(delay))
     }
@@ -130,7 +130,7 @@ impl<R> Shared<R> {
         result
     }
 
-    /// Sleeps until a job is due; `None` if the thread must stop.
+    /// Sleeps until a job is due, and takes the job. Returns `None` if the thread must stop.
     pub(crate) fn next_due(&self) -> Option<(Key, R)> {
         let mut jobs = self.jobs.lock();
         while !jobs.is_stopping() {
@@ -143,7 +143,7 @@ impl<R> Shared<R> {
         None
     }
 
-    /// Takes a job back after its run. Returns its closure if it has ended.
+    /// Takes a job back after its run. If the job has ended, returns its closure.
     pub(crate) fn put_back(&self, key: Key, run: R, panicked: bool) -> Option<R> {
         self.jobs.lock().put_back(key, run, panicked)
     }
@@ -170,7 +170,7 @@ impl<R> Shared<R> {
     }
 }
 
-/// A duration in ticks; the last tick if it is longer.
+/// A duration in ticks, but at most the last tick.
 pub(crate) fn nanoseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }

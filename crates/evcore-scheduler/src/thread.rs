@@ -25,7 +25,7 @@ pub(crate) fn body(
     }
 }
 
-/// Runs a job that is due, and reports its panic.
+/// Runs a job that is due, and reports its panics.
 pub(crate) fn run_job(
     shared: &Arc<Shared<Run>>,
     key: Key,
@@ -35,7 +35,7 @@ pub(crate) fn run_job(
     let job = Job::new(Arc::clone(shared), key);
     let ran = catch_panic(|| run(&job));
     let ended = shared.put_back(key, run, ran.is_err());
-    // Dropping the captures of the closure may panic, too.
+    // Dropping the values that the closure owns may panic, too.
     let dropped = catch_panic(|| drop(ended));
     for panic in [ran, dropped].into_iter().filter_map(Result::err) {
         let _ = catch_panic(|| report(&job, panic));

@@ -1,4 +1,4 @@
-//! The example `cron` as a process: its output, its commands and its sleeps.
+//! Tests of the example `cron` as a process: its output, its commands and its sleeps.
 #![cfg(not(evcore_loom))]
 
 use std::{
@@ -34,7 +34,7 @@ impl Crontab {
         self.cron(options).output().unwrap()
     }
 
-    /// The lines that cron prints; it must succeed.
+    /// The lines that cron prints. Panics if cron fails.
     fn lines(&self, options: &[&str]) -> Vec<String> {
         let output = self.run(options);
         assert!(output.status.success(), "{}", errors(&output));
@@ -127,7 +127,7 @@ fn without_run_no_command_is_run() {
 
 #[test]
 fn a_long_command_delays_no_other_line() {
-    // The first command ends when it has read a line from a pipe, which the test writes at the end.
+    // The first command ends when it has read a line from a pipe. The test writes that line last.
     let crontab = Crontab::new(
         "* * * * * * test -e held || { touch held; read line < pipe; }\n* * * * * * true\n",
     );
@@ -141,7 +141,7 @@ fn a_long_command_delays_no_other_line() {
     );
     let mut cron = crontab.cron(&["--seconds", "--once", "6", "--run"]);
     let mut cron = Kill(cron.stdout(Stdio::piped()).spawn().unwrap());
-    // Stays open to the end, because cron continues to print.
+    // This end of the pipe stays open until cron has ended, because cron continues to print.
     let mut lines = BufReader::new(cron.0.stdout.take().unwrap()).lines();
     assert_eq!(lines.by_ref().take(6).count(), 6);
     assert!(crontab.0.file("held").exists());
@@ -168,8 +168,8 @@ fn cron_sleeps_once_between_two_runs() {
     assert!(strace.status().unwrap().success());
     let trace = fs::read_to_string(trace).unwrap();
     let sleeps = trace.matches("ETIMEDOUT").count();
-    // There are fewer sleeps on a slow machine, where one run may serve two times. There is one
-    // more if the last command ends after the next sleep has begun.
+    // There are fewer sleeps on a slow machine, where one run may stand for two missed times. There
+    // is one more if the last command ends after the next sleep has begun.
     assert!((1..=RUNS + 1).contains(&sleeps), "{trace}");
     for call in ["nanosleep", "epoll", "select"] {
         assert!(!trace.contains(call), "{trace}");

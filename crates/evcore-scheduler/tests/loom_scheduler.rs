@@ -1,8 +1,7 @@
-//! Interleavings, with at most three preemptions, of the sleeping scheduler thread and the threads
-//! that wake it.
+//! Interleavings of the sleeping scheduler thread and the threads that wake it.
 //!
-//! Time stands still here and no sleep ends by itself, so a lost wake-up is a deadlock, which loom
-//! reports.
+//! Time stands still in these models, and no sleep ends by itself. So a lost wake-up is a deadlock,
+//! which loom reports.
 #![cfg(evcore_loom)]
 
 use std::sync::Arc;
@@ -66,7 +65,8 @@ fn a_job_moved_to_now_ends_the_sleep_for_its_old_time() {
         let runs = Runs::default();
         let from_job = runs.clone();
         let job = scheduler.after(LONG, move |_| from_job.add_one());
-        // This instant is before the one at which time stands still.
+        // An instant before the one at which time stands still, if the model takes less than a
+        // second.
         assert!(job.move_to(Instant::now() - Duration::from_secs(1)));
         runs.wait_for(1);
     });

@@ -1,4 +1,4 @@
-//! A scheduler whose time is moved by hand.
+//! Tests of a scheduler whose time is moved by hand.
 #![cfg(not(evcore_loom))]
 
 use std::any::Any;
@@ -13,7 +13,7 @@ const SECOND: Duration = Duration::from_secs(1);
 
 type Run = Box<dyn FnMut(&Job) + Send>;
 
-/// Makes jobs that send their name to the receiver.
+/// A function that makes jobs, and the receiver to which each job sends its name.
 fn recorder() -> (impl Fn(&'static str) -> Run, Receiver<&'static str>) {
     let (sender, receiver) = mpsc::channel();
     let job = move |name| -> Run {
@@ -141,7 +141,7 @@ fn the_panic_of_a_job_resumes_after_the_other_jobs() {
     assert_eq!(payload.downcast_ref(), Some(&"planted"));
     assert_eq!(names(&ran), ["another"]);
     assert!(!panicking.is_scheduled());
-    // The time was moved all the same.
+    // The time was moved in spite of the panic.
     scheduler.after(SECOND, job("later"));
     time.advance(SECOND);
     assert_eq!(names(&ran), ["later"]);

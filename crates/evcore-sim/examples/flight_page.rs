@@ -1,4 +1,4 @@
-//! Draws the flight records in an error log of `httpd`, which it reads from standard input.
+//! Reads an error log of `httpd` from standard input, and draws its flight records.
 //!
 //!     httpd --watchdog 20 --flight-recorder 1000 2> error.log
 //!     cargo run -p evcore-sim --example flight_page < error.log > page.html

@@ -4,12 +4,13 @@
 //!     cargo run --release -p evcore-sim --example simulated_day -- 60 120
 //!     cargo run --release -p evcore-sim --example simulated_day -- --trace
 //!
-//! Each client keeps one connection and sends a request of some 60 bytes every 30 to 75 seconds (or
-//! as the two arguments give). The server answers with as many bytes and the `Date` of its clock,
-//! and re-arms the connection's idle timer: 1.6 million requests a day. At the end no client is
-//! lost. Each is connected, and has an answer to each of its requests except perhaps the last one.
-//! The program prints the simulated days per second, and the trace hash, which is the same in every
-//! run. With `--trace` it simulates an hour, and keeps the trace, as a check does with a run that fails.
+//! Each client keeps one connection and sends a request of some 60 bytes every 30 to 75 seconds.
+//! (Two arguments replace these limits.) The server answers with 64 bytes, including the `Date` of
+//! its clock, and re-arms the connection's idle timer. That makes 1.6 million requests a day. At
+//! the end the program checks that each client is connected, and has an answer to each of its
+//! requests except perhaps the last one. It prints the simulated days per second, and the trace
+//! hash, which is the same in every run. With `--trace` it simulates an hour and keeps the trace,
+//! as `check` does when it repeats a failing run.
 
 use std::{
     env,
@@ -149,7 +150,7 @@ fn main() {
         .iter()
         .filter(|count| count.load(Relaxed) > 0)
         .count();
-    // A request and its answer take at most 1 ms, of at least 30 s between two requests.
+    // A request and its answer take at most 1 ms, and a client sends a request at most every 30 s.
     assert!(waiting < 10, "{waiting} clients wait for an answer");
     println!(
         "{CLIENTS} clients, {} requests, {} turns, {:.2} s: {:.2} days per second",

@@ -15,7 +15,7 @@ pub(crate) struct SimBackend {
     sim: Sim,
     process: u32,
     capabilities: Capabilities,
-    /// Its index in the table of pollers.
+    /// The index of the kernel's side in the table of pollers.
     poller: u32,
 }
 
@@ -34,8 +34,8 @@ impl SimBackend {
 }
 
 impl SimBackend {
-    /// Makes a call of the process. If it is dead, the call has no effect: the program may still run,
-    /// because an earlier call has killed the process.
+    /// Makes a call of the process. If the process is dead, the call has no effect. Its program may
+    /// still run then, because a fault may have killed the process in an earlier call.
     fn call(&self, call: impl FnOnce(&mut State) -> Result<()>) -> Result<()> {
         let mut state = self.sim.state();
         if !state.is_alive(self.process) {

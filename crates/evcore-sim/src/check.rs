@@ -18,13 +18,13 @@ use crate::{
 /// The environment variable with the number of seeds that each test runs.
 const SEEDS_VARIABLE: &str = "EVCORE_SIM_SEEDS";
 
-/// The environment variable that, if it is 0, leaves a failing seed as it is.
+/// The environment variable that, if it is 0, turns off the search for a smaller run.
 const SHRINK_VARIABLE: &str = "EVCORE_SIM_SHRINK";
 
-/// Number of the last lines of the trace that the report of a repeated seed shows.
+/// Number of lines at the end of the trace that the report of a repeated seed shows.
 const LINES: usize = 200;
 
-/// The text of a report about a seed that gives one run and then another.
+/// The text of a report about a test that is not repeatable.
 const NOT_REPEATABLE: &str = "A second run of the seed is another one, so nothing is known about the \
     failure. Does the test use an `Instant`, a thread, or the order of a hash table?\n";
 
@@ -32,19 +32,21 @@ const NOT_REPEATABLE: &str = "A second run of the seed is another one, so nothin
 ///
 /// `test` is the test's name, for the command in the failure report.
 ///
-/// If the test panics, [`check`] looks for a smaller run that panics at the same place: with fewer
-/// of the [clients](Sim::clients), fewer kinds of faults, and faults for a shorter time. It prints
-/// a [report](FailureReport) of that run to standard error, writes its [page](FailureReport::page)
-/// into the folder `evcore-sim` next to the test program's, and resumes the panic.
+/// If the test panics, [`check`] looks for a smaller run that panics at the same place in the code:
+/// a run with fewer of the [clients](Sim::clients), fewer kinds of faults, and faults for a shorter
+/// time. It prints a [report](FailureReport) of that run to standard error, and writes its
+/// [page](FailureReport::page) into a folder `evcore-sim` beside the folder of the test program.
+/// Then it resumes the panic.
 ///
-/// The commands in the report set environment variables. With `EVCORE_SIM_SEED`, only that seed runs,
-/// as it is, and the report begins with the last 200 lines of its trace. `EVCORE_SIM_CLIENTS`,
-/// `EVCORE_SIM_FAULTS` and `EVCORE_SIM_FAULTS_UNTIL` leave out clients, faults, and faults after a
-/// time in seconds. `EVCORE_SIM_SHRINK=0` keeps [`check`] from looking for a smaller run, which takes
-/// at most 120 runs.
+/// The commands in the report set environment variables. `EVCORE_SIM_SEED` is the only seed to run.
+/// `EVCORE_SIM_CLIENTS` is the maximum number of clients, `EVCORE_SIM_FAULTS` the list of faults
+/// that may occur (or `none`), and `EVCORE_SIM_FAULTS_UNTIL` the time, in seconds, after which no
+/// fault occurs. With one of these variables, [`check`] does not look for a smaller run, and the
+/// report begins with the last 200 lines of the trace. `EVCORE_SIM_SHRINK=0` has the same effect.
+/// The search takes at most 120 runs.
 ///
-/// `EVCORE_SIM_SEEDS=100000` replaces the length of the range, for a longer or a shorter run. So a
-/// test that counts over all seeds should compare its counts with the returned number.
+/// `EVCORE_SIM_SEEDS=100000` replaces the length of the range. So a test that counts over all seeds
+/// should compare its counts with the returned number.
 ///
 /// ```
 /// use evcore_sim::{Faults, check};
@@ -64,7 +66,7 @@ const NOT_REPEATABLE: &str = "A second run of the seed is another one, so nothin
 ///
 /// # Panics
 ///
-/// If the test does, or if one of the variables is not a number.
+/// If the test panics, or if one of the variables has an invalid value.
 pub fn check(test: &str, seeds: Range<u64>, mut run: impl FnMut(&Sim)) -> u64 {
     let only = number(SEED);
     let restriction = Restriction::from_environment();
@@ -90,8 +92,8 @@ pub fn check(test: &str, seeds: Range<u64>, mut run: impl FnMut(&Sim)) -> u64 {
     seeds.end.saturating_sub(seeds.start)
 }
 
-/// Runs a test with one seed. If it panics, looks for a smaller run that panics at the same place,
-/// and returns the text that [`check`] would print.
+/// Runs a test with one seed. If the test panics, looks for a smaller run that panics at the same
+/// place, and returns the report that [`check`] would print. Returns `None` if it does not panic.
 ///
 /// ```
 /// use evcore_sim::explain;
@@ -117,8 +119,9 @@ pub fn explain(test: &str, seed: u64, mut run: impl FnMut(&Sim)) -> Option<Failu
 
 /// A failure of a test with a seed. [`explain`] returns it, and [`check`] prints it.
 ///
-/// The text has the smallest run that fails at the same place: its open connections with the wait
-/// of each end, the last turns of the workers that hold them, and the command that repeats it.
+/// The text describes the smallest run that fails at the same place. It has the open connections
+/// with the state of each end, the last turns of the workers that hold them, and the command that
+/// repeats the run.
 #[derive(Clone, Debug)]
 pub struct FailureReport {
     text: String,
@@ -133,7 +136,7 @@ impl FailureReport {
     }
 }
 
-/// The text.
+/// Shows the text.
 impl fmt::Display for FailureReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)
@@ -147,8 +150,8 @@ fn number(variable: &str) -> Option<u64> {
     Some(number.unwrap_or_else(|_| panic!("{variable}={value:?}: it must be a whole number")))
 }
 
-/// Writes the page of a failure into a file, and returns where it is. No test depends on the file, so a
-/// full disk makes no test fail.
+/// Writes the page of a failure into a file, and returns a text with its path. If writing fails,
+/// the text has the error.
 fn save(test: &str, seed: u64, page: &str) -> String {
     let file = page_file(test, seed);
     let folder = file.parent().unwrap_or(&file);
@@ -215,7 +218,7 @@ impl<F: FnMut(&Sim)> Investigation<'_, F> {
         )
     }
 
-    /// Runs a candidate with its trace.
+    /// Runs a candidate and records its trace. Returns the place of its panic.
     fn record(&mut self, candidate: Candidate) -> (Sim, Option<Place>) {
         let sim = Sim::restricted(candidate.seed, candidate.restriction);
         sim.record_trace();
@@ -303,7 +306,7 @@ mod tests {
                 .is_some_and(|text| text.contains("planted"))
         );
         assert_eq!(seeds[..3], [0, 1, 2]);
-        // The failing seed runs again for the report, whatever else was tried.
+        // The failing seed runs again for the report, before any other candidate.
         assert_eq!(seeds[3], 2);
     }
 

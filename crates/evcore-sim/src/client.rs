@@ -1,8 +1,7 @@
 //! Simulated clients as event handlers.
 //!
-//! A client is called with each event of its own, and decides its next action. It lives in
-//! simulated time: it waits by arming its timer. [`Script`](crate::Script) is a client with a fixed
-//! list of operations.
+//! A client is called with each of its events, and decides its next action. To wait for a time, it
+//! arms its timer. A [`Script`](crate::Script) makes a client with a fixed list of operations.
 
 use std::{fmt, io, net::SocketAddr, time::Duration};
 
@@ -17,7 +16,7 @@ use crate::{
 
 /// A client of the simulated network, with at most one connection and one timer.
 ///
-/// Its first event is [`ClientEvent::Started`], when simulated time passes for the first time.
+/// Its first event is [`ClientEvent::Started`], which comes as soon as simulated time passes.
 ///
 /// ```
 /// use evcore_sim::{Client, ClientCx, ClientEvent};
@@ -77,16 +76,16 @@ impl ClientCx<'_> {
         self.state.connect_client(self.id, server);
     }
 
-    /// The address that the client connects from, which the server sees as its peer. `None` without a
-    /// connection.
+    /// The address that the client connects from, which the server sees as its peer. `None` without
+    /// a connection.
     #[must_use]
     pub fn local_addr(&self) -> Option<SocketAddr> {
         self.state.client_address(self.id)
     }
 
-    /// Returns whether a fault has ended the client's last connection: a [`Reset`](crate::Fault::Reset),
-    /// an [`Abort`](crate::Fault::Abort), or a kill, such as [`Kill`](crate::Fault::Kill), of the
-    /// process that held it.
+    /// Returns whether a fault has ended the client's last connection: a
+    /// [`Reset`](crate::Fault::Reset), an [`Abort`](crate::Fault::Abort), or a kill, such as
+    /// [`Kill`](crate::Fault::Kill), of the process that held it.
     #[must_use]
     pub fn is_lost_to_fault(&self) -> bool {
         self.state.is_lost_to_fault(self.id)
@@ -147,7 +146,7 @@ impl ClientCx<'_> {
         self.state.remove_client(self.id);
     }
 
-    /// Adds the wait of the client to the trace.
+    /// Adds to the trace what the client waits for.
     pub(crate) fn waits(&mut self, wait: impl FnOnce() -> ClientWait) {
         let client = self.id;
         let wait = || Detail::Waits {

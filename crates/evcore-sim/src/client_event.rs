@@ -8,12 +8,12 @@ use evcore::Ready;
 pub enum ClientEvent {
     /// The client begins. This is always the first event.
     Started,
-    /// The timer has expired that was [armed](crate::ClientCx::arm).
+    /// The timer that was [armed](crate::ClientCx::arm) has expired.
     Expired,
     /// The connection is established.
     Connected,
-    /// The connection is refused: no process listens at the address, or the backlog was full for 31
-    /// s.
+    /// The connection is refused, because no process listens at the address, or because the backlog
+    /// was full for 31 s.
     Refused,
     /// The state of the connection has changed, and this readiness holds now. It is reported after
     /// every change, so a client need not read all bytes that have arrived.

@@ -1,6 +1,7 @@
 //! The outcome of a client with a script.
 
-/// The outcome of a client with a [`Script`](crate::Script). [`ScriptHandle`](crate::ScriptHandle) has an example.
+/// The outcome of a client with a [`Script`](crate::Script). [`ScriptHandle`](crate::ScriptHandle)
+/// has an example.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ClientOutcome {
@@ -10,7 +11,7 @@ pub enum ClientOutcome {
     Refused,
     /// The server or the network reset the connection.
     Reset,
-    /// The server closed before it had sent all bytes that the client waits for, or had taken all
-    /// that the client sends.
+    /// The server closed the connection before it had sent all bytes that the client waits for, or
+    /// before it had received all bytes that the client sends.
     ClosedEarly,
 }

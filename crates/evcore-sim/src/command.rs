@@ -1,5 +1,5 @@
-//! The command that repeats a failing seed, and the file of its page: the facts that a test program
-//! knows about itself.
+//! The command that repeats a failing seed, and the file of its page. A test program derives both
+//! from its path and its environment.
 
 use std::{
     env,
@@ -13,7 +13,7 @@ use crate::shrink::Candidate;
 /// The environment variable with the only seed to run.
 pub(crate) const SEED: &str = "EVCORE_SIM_SEED";
 
-/// The complete command that runs a candidate again, as far as a test program can know it.
+/// The command that runs a candidate again, as far as a test program can derive it.
 pub(crate) fn command(test: &str, candidate: &Candidate) -> String {
     // Cargo sets the variable to the package that is tested.
     let package = env::var("CARGO_PKG_NAME").ok();
@@ -38,7 +38,7 @@ pub(crate) fn page_file(test: &str, seed: u64) -> PathBuf {
         .join(format!("{test}-{seed}.html"))
 }
 
-/// The folder of the programs that cargo has built with a hash behind their names.
+/// The folder `deps` of a program that cargo has built. The names of its programs end with a hash.
 fn cargo_folder(program: &Path) -> Option<&Path> {
     let is_cargo = |folder: &&Path| folder.file_name() == Some(OsStr::new("deps"));
     program.parent().filter(is_cargo)

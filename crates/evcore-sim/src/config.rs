@@ -21,13 +21,13 @@ use std::{ops::RangeInclusive, time::Duration};
 pub struct SimConfig {
     /// The time from sending to arrival, in one direction. Default: 50 to 500 µs.
     pub latency: RangeInclusive<Duration>,
-    /// Bytes that fit between a sender and a receiver that does not read. Default: 65,536. A change
-    /// applies to new connections.
+    /// Number of bytes that fit between a sender and a receiver that does not read. Default:
+    /// 65,536. A change applies to new connections and UDP sockets.
     pub socket_buffer: usize,
-    /// The backlog of a listener, in connections. Beyond it, a client tries again after 1, 2, 4, 8
-    /// and 16 seconds, and then fails. Default: 511, as in nginx.
+    /// The backlog of a listener, in connections. If it is full, a client tries again after 1, 2,
+    /// 4, 8 and 16 seconds, and then fails. Default: 511, as in nginx.
     pub backlog: usize,
-    /// Number of descriptors that a process may have open (`RLIMIT_NOFILE`). Default: 1,024.
+    /// Maximum number of open descriptors of a process (`RLIMIT_NOFILE`). Default: 1,024.
     pub max_descriptors: usize,
     /// Duration of a turn, apart from its steps. Default: 1 µs. A turn takes at least 1 ns, so that
     /// time passes even if a loop spins.
@@ -39,7 +39,7 @@ pub struct SimConfig {
     /// The time from the wake-up of a sleeping worker until it runs, under
     /// [`Workers`](crate::Workers). Default: 1 to 20 µs.
     pub wake_latency: RangeInclusive<Duration>,
-    /// The time from the death of a worker until its parent notices, under
+    /// The time from the death of a worker until its parent notices it, under
     /// [`Workers`](crate::Workers). Default: 1 to 10 ms.
     pub reap_delay: RangeInclusive<Duration>,
 }

@@ -11,13 +11,13 @@ use crate::{
     state,
 };
 
-/// A descriptor of a simulated process. It is a [stream](crate::SimStream), an end of a channel over
-/// which streams move between processes ([`evcore_handover`]), or such a channel's counter.
+/// A descriptor of a simulated process. It is a [stream](crate::SimStream), an end of a channel
+/// over which streams move between processes ([`evcore_handover`]), or such a channel's counter.
 ///
-/// Dropping the value closes the descriptor. The open file lives on while another process or a message
-/// that is under way has a descriptor of it.
+/// Dropping the value closes the descriptor. The open file lives on while another process or a
+/// message that is under way has a descriptor of it.
 ///
-/// A worker under [`Workers`](crate::Workers) may be killed before and after each call on a channel
+/// A worker under [`Workers`](crate::Workers) may be killed before or after a call on a channel
 /// ([`Fault::ChannelKill`](crate::Fault::ChannelKill)).
 ///
 /// ```
@@ -60,7 +60,7 @@ impl SimDescriptor {
         }
     }
 
-    /// The channel; `None` if the process that holds it is dead, or was killed by this call.
+    /// The channel, or `None` if its process is dead or a fault kills the process now.
     fn living_channel(&self) -> Option<ChannelId> {
         let Carried::Channel(id) = self.object else {
             panic!("a call on a channel needs a channel: {:?}", self.object);

@@ -18,7 +18,8 @@ pub(crate) enum SimEvent {
     ConnectFails(EndpointId, ConnectFailure),
     /// A client gets its pending events.
     NotifyClient(u32),
-    /// A client's timer expires. The number shows whether the timer was armed again since.
+    /// A client's timer expires. The event is ignored if its second number is not the number of the
+    /// client's current timer.
     ClientTimer(u32, u32),
     /// The parent notices that this process is dead.
     Reap(u32),
@@ -41,12 +42,13 @@ pub(crate) enum ConnectFailure {
 pub(crate) enum Segment {
     /// The connection is made. (SYN and ACK.)
     Connected,
-    /// This number of the bytes in flight.
+    /// The oldest bytes in flight, this many.
     Data(u32),
     /// The peer has shut down its sending half.
     Fin,
     Reset,
-    /// The peer of a Unix socket has closed, so sends fail at once. `true` if it left bytes unread.
+    /// The peer of a Unix socket has closed, so sends fail at once. `true` if the peer has left
+    /// bytes unread.
     HangUp(bool),
     /// The peer has read, so that the endpoint has space to send.
     WindowUpdate,
@@ -54,8 +56,9 @@ pub(crate) enum Segment {
 
 /// The events to come, and the time.
 ///
-/// Segments arrive within microseconds, while clients arm their timers for minutes. With a heap for
-/// each, the segments, which are most of the events, need not be sorted among the timers.
+/// Segments arrive within microseconds, while clients arm their timers for minutes. Near and far
+/// events have a heap each, so that the segments, which are most of the events, are not sorted
+/// among the timers.
 #[derive(Debug, Default)]
 pub(crate) struct EventQueue {
     now_ns: u64,
@@ -109,7 +112,7 @@ impl EventQueue {
         Some(entry.event)
     }
 
-    /// The next event. It is the greatest entry.
+    /// The next event, which is the greatest entry.
     fn peek(&self) -> Option<&Entry> {
         self.near.peek().max(self.far.peek())
     }

@@ -1,8 +1,8 @@
 //! The faults that are injected, and their probabilities.
 //!
-//! Every injected fault is one that a real kernel, network or machine can produce. A fault breaks
-//! no promise of the real thing: after a short read the socket is empty, and an edge follows when
-//! the rest arrives.
+//! Every injected fault is one that a real kernel, network or machine can produce. No fault breaks
+//! a promise of a real kernel. For example, the socket is empty after a short read, and an edge
+//! follows when the rest arrives.
 
 use std::fmt;
 
@@ -25,11 +25,13 @@ use crate::probability::Probability;
 pub enum Fault {
     /// A wait reports readiness that does not hold.
     SpuriousReadiness,
-    /// A wait repeats a report that still holds although nothing has changed (`Edge`).
+    /// A wait repeats the report of an edge-triggered registration (`Edge`) that is still ready,
+    /// although nothing has changed.
     RepeatedReadiness,
     /// A wait reports its events in an order other than that in which they arose.
     ReorderedEvents,
-    /// A signal ends a wait that sleeps (EINTR). A wait that begins with an event is not interrupted.
+    /// A signal ends a wait that sleeps (EINTR). A wait that begins with an event is not
+    /// interrupted.
     InterruptedWait,
     /// The monotonic clock jumps ahead by up to 10 s, as after a suspend of the machine.
     ClockJump,
@@ -37,7 +39,7 @@ pub enum Fault {
     WallClockStep,
     /// A read returns a part of the bytes that have arrived. The rest arrives within 5 ms.
     ShortRead,
-    /// A write takes a part of the bytes that would fit. It takes more within 5 ms.
+    /// A write takes a part of the bytes that would fit. The socket is writable again within 5 ms.
     ShortWrite,
     /// The bytes of one write arrive in two pieces.
     Fragment,
@@ -54,8 +56,8 @@ pub enum Fault {
     /// A worker pauses between two steps for up to 2 s (SIGSTOP) and keeps all that it holds.
     /// (Under [`Workers`](crate::Workers).)
     Pause,
-    /// A worker is killed between two steps. Its successor starts when the parent has noticed.
-    /// (Under [`Workers`](crate::Workers).)
+    /// A worker is killed between two steps. Its successor starts when the parent has noticed the
+    /// death. (Under [`Workers`](crate::Workers).)
     Kill,
     /// A worker leaves its turn before it has taken all steps, and waits again. (Under
     /// [`Workers`](crate::Workers).)
@@ -77,13 +79,13 @@ pub enum Fault {
     DatagramLoss,
     /// A datagram arrives twice.
     DatagramDuplicate,
-    /// A datagram arrives up to 3 s late. Those that are sent after it do not wait.
+    /// A datagram arrives up to 3 s late. Later datagrams do not wait for it.
     DatagramDelay,
     /// A worker is killed before or after a call on a [channel](crate::SimDescriptor). (Under
     /// [`Workers`](crate::Workers).)
     ChannelKill,
-    /// A worker is killed before or after it receives from a [stream](crate::SimStream) or sends to it.
-    /// (Under [`Workers`](crate::Workers).)
+    /// A worker is killed before or after it receives from a [stream](crate::SimStream) or sends to
+    /// it. (Under [`Workers`](crate::Workers).)
     StreamKill,
 }
 
@@ -120,8 +122,8 @@ impl Fault {
         Self::StreamKill,
     ];
 
-    /// The faults that take a connection or a result from a client, or make a timeout of the server do
-    /// so.
+    /// The faults by which a client loses a connection or a result, directly or because a timeout
+    /// of the server expires too early.
     const LOSSY: [Self; 11] = [
         Self::Reset,
         Self::Abort,
@@ -136,8 +138,8 @@ impl Fault {
         Self::StreamKill,
     ];
 
-    /// The probability is high enough for a fault in a short run, and low enough that most work
-    /// gets done.
+    /// The probability of a fault in [`Faults::all`]. It is high enough that the fault occurs in a
+    /// short run, and low enough that most work gets done.
     const fn default_probability(self) -> Probability {
         match self {
             Self::ReorderedEvents | Self::ImmediateConnect => Probability::one_in(2),
@@ -203,9 +205,9 @@ impl Faults {
     /// [`JobPanic`](Fault::JobPanic), [`DatagramLoss`](Fault::DatagramLoss),
     /// [`ChannelKill`](Fault::ChannelKill) and [`StreamKill`](Fault::StreamKill).
     ///
-    /// So every client must complete. A server that forgets a connection cannot hide behind a
-    /// fault that ended it. The server's own timeouts must be longer than the delays, which add up:
-    /// a minute is long enough for most tests.
+    /// So every client must complete. If one does not, the server has lost it, because no fault has
+    /// ended its connection. The server's own timeouts must be longer than the sum of the delays. A
+    /// minute is long enough for most tests.
     ///
     /// ```
     /// use evcore_sim::{Fault, Faults};

@@ -7,10 +7,11 @@ use evcore::poller::Target;
 use crate::kernel_poller::Object;
 
 /// The first number. It is above what Linux uses by default (`fs.nr_open`), so that a reader of a
-/// message recognises a simulated number, and low enough for the poller's table of one bit each.
+/// message recognises a simulated number, and low enough for the poller's table, which has one bit
+/// for each number.
 const FIRST_FD: i32 = 1 << 20;
 
-/// The target of a poller's registration of a descriptor.
+/// The target by which a poller registers a descriptor.
 pub(crate) fn target(fd: i32) -> Target<'static> {
     Target::Simulated(number(fd))
 }
@@ -20,7 +21,7 @@ pub(crate) fn number(fd: i32) -> u32 {
     u32::try_from(fd).expect("the first number is positive")
 }
 
-/// The object of each number.
+/// The open descriptors of a process, with the object of each.
 #[derive(Debug, Default)]
 pub(crate) struct FdTable {
     objects: Vec<Option<Object>>,

@@ -63,7 +63,8 @@ impl SimGroup {
     }
 
     /// A handle to the accept lock for a process that is not a member, for
-    /// [`Builder::group`](evcore::Builder::group). Such workers share only the lock, as in nginx.
+    /// [`Builder::group`](evcore::Builder::group). Workers with such handles share only the lock,
+    /// as in nginx.
     #[must_use]
     pub fn lock_handle(&self, process: &Process, id: WorkerId) -> SimMember {
         let handle = self.sim.state().lock_handle(self.index, process.id(), id);
@@ -97,7 +98,7 @@ pub struct SimMember {
     id: WorkerId,
     // Invariant: `None` only while it is dropped.
     role: Option<Role>,
-    /// The descriptor of its notifier.
+    /// The descriptor of the member's notifier. `None` for a handle to the lock.
     fd: Option<RawFd>,
 }
 
@@ -212,7 +213,7 @@ impl Drop for SimMember {
             return;
         };
         let Some(mut state) = self.group.sim.try_state() else {
-            // A client has panicked, and the test ends.
+            // The state is locked because a client panics, so the test is about to end.
             return mem::forget(role);
         };
         if !state.is_alive(self.process) {

@@ -1,9 +1,9 @@
 //! The kernel's side of one poller: its registrations, and a list of those that may be ready.
 //!
 //! The algorithm is epoll's. Each change of an object puts its registrations on the ready list. A
-//! wait goes through the list, reads the readiness of each object, and keeps level-triggered ones
-//! on it. So the cost of a wait depends on the number of ready objects, not on the number of
-//! registrations.
+//! wait goes through the list, reads the readiness of each object, and keeps the level-triggered
+//! registrations of ready objects on it. So the cost of a wait depends on the number of ready
+//! objects, not on the number of registrations.
 
 use std::{
     collections::VecDeque,
@@ -44,7 +44,7 @@ impl From<Carried> for Object {
     }
 }
 
-/// A change of everything, as a kernel reports an end, an error or a new registration.
+/// A change of every kind of readiness. An end, an error and a new registration are such a change.
 pub(crate) const ANY_CHANGE: Ready = Ready::all();
 
 /// One registration.
@@ -58,9 +58,9 @@ struct Watch {
     ends: Ready,
     mode: Mode,
     exclusive: bool,
-    /// `false` for a one-shot that has fired.
+    /// `false` for a one-shot registration that has reported.
     armed: bool,
-    // Invariant: true if the registration is on the ready list.
+    // Invariant: true exactly if the registration is on the ready list.
     is_queued: bool,
     /// The readiness that the registration reports next although it does not hold.
     spurious: Ready,
@@ -114,7 +114,8 @@ impl KernelPoller {
         if self.watches.len() <= id {
             self.watches.resize_with(id + 1, || None);
         }
-        // The poller above emulates modes that this kernel lacks, by masking levels.
+        // The `Poller` above this backend emulates the modes that the backend lacks, by masking
+        // levels.
         let mode = match new.mode {
             mode if mode.is_edge() && self.capabilities.edge => Mode::Edge,
             Mode::Oneshot if self.capabilities.oneshot => Mode::Oneshot,
@@ -134,7 +135,8 @@ impl KernelPoller {
         });
     }
 
-    /// Changes a registration, and arms a one-shot again. Returns `false` without a registration.
+    /// Changes a registration, and arms a one-shot again. Returns `false` if there is no such
+    /// registration.
     pub(crate) fn modify(&mut self, new: &Registration) -> bool {
         let Some(watch) = self.watch_mut(new.id()) else {
             return false;
@@ -173,8 +175,8 @@ impl KernelPoller {
     }
 
     /// Puts a registration on the ready list, if it watches for one of these changes. (Linux'
-    /// `ep_poll_callback` compares in the same way, so an edge-triggered registration for reading does not
-    /// report again because there is room for sending.)
+    /// `ep_poll_callback` compares in the same way, so an edge-triggered registration for reading
+    /// does not report again because there is room for sending.)
     pub(crate) fn mark_ready(&mut self, id: u32, changes: Ready) {
         let Some(watch) = self.watch_mut(id as usize) else {
             return;
@@ -186,7 +188,9 @@ impl KernelPoller {
         }
     }
 
-    /// Makes a registration report although nothing has changed: its readiness, or spurious readiness.
+    /// Makes a registration report its readiness, or spurious readiness, although nothing has
+    /// changed. Returns `false` if the registration is missing, disarmed or on the ready list
+    /// already.
     pub(crate) fn inject(&mut self, id: usize, spurious: bool) -> bool {
         let Some(watch) = self.watch_mut(id) else {
             return false;
@@ -297,7 +301,7 @@ impl Watch {
     }
 }
 
-/// The readiness that an interest asks for.
+/// The readiness that an interest includes.
 fn ready_for(interest: Interest) -> Ready {
     let mut ready = Ready::NONE;
     for (part, bit) in [

@@ -8,24 +8,25 @@
 //!    [`EventLoop::clock`](evcore::EventLoop::clock), and take random numbers and a
 //!    [`Pool`](evcore::pool::Pool) from the caller.
 //! 2. **Make it repeatable.** Use no [`Instant`](std::time::Instant), no thread, no order of a
-//!    `HashMap`, and nothing that depends on an address. These differ from run to run, so a seed would
-//! not repeat a failure. Run one seed twice and compare [`Sim::trace_hash`].
-//! 3. **Run it in a [`Sim`].** [`Process::builder`] is a [`Builder`](evcore::Builder) with the
-//!    simulated clock and backend, and [`Process::listen`] is its listener. The [`Process`] itself is
-//! the connector, and [`Process::thread_pool`] and [`Process::bind_udp`] return thread pools and UDP
-//! sockets. A server whose own loop
-//!    calls [`EventLoop::wait`](evcore::EventLoop::wait) runs unchanged: its waits let simulated
-//!    time pass, and [`Sim::set_time_limit`] ends it. A server with several workers, or one that a
-//!    test stops and kills, implements [`App`] and runs under [`Workers`], with a [`SimGroup`] for
-//!    what the workers share.
-//! 4. **Add clients**, as many as [`Sim::clients`] decides. A [`Script`] is a fixed list of operations. A [`Client`] of your own decides
-//!    as it goes. With [`Sim::connect`] the test is the client, between two waits.
-//! 5. **Check invariants**, during the run and at its end. No client may be lost: see below.
-//!    Nothing is served twice, and everything that was opened is closed.
+//!    `HashMap`, and nothing that depends on an address in memory. These differ from run to run, so
+//!    a seed would not repeat a failure. Run one seed twice and compare [`Sim::trace_hash`].
+//! 3. **Run it in a [`Sim`].** [`Process::builder`] returns a [`Builder`](evcore::Builder) with the
+//!    simulated clock and backend, and [`Process::listen`] a listener for it. The [`Process`]
+//!    itself is the connector, and [`Process::thread_pool`] and [`Process::bind_udp`] return thread
+//!    pools and UDP sockets. A server whose own loop calls
+//!    [`EventLoop::wait`](evcore::EventLoop::wait) runs unchanged: its waits let simulated time
+//!    pass, and fail at the limit that [`Sim::set_time_limit`] sets. A server with several workers,
+//!    or one that a test stops and kills, implements [`App`] and runs under [`Workers`], with a
+//!    [`SimGroup`] as its worker group.
+//! 4. **Add clients**, as many as [`Sim::clients`] decides. A client with a [`Script`] runs a fixed
+//!    list of operations. A [`Client`] of your own decides at each event what it does next. A test
+//!    that calls [`Sim::connect`] is itself the client, between two waits.
+//! 5. **Check invariants**, during the run and at its end: no client is lost (see below), nothing
+//!    is served twice, and everything that was opened is closed.
 //! 6. **Inject faults** under [`check`]: [`Faults::lossless`] in one test, [`Faults::all`] in
 //!    another. If a seed fails, `check` prints [what is stuck](#what-a-failure-shows).
 //! 7. **Check that it finds bugs.** Plant one, such as a buffer that is not cleared, and count the
-//!    seeds until it is found. [`Sim::fault_count`] shows which faults a run has met.
+//!    seeds until it is found. [`Sim::fault_count`] shows how often a fault has occurred.
 //!
 //! # No client may be lost
 //!
@@ -42,20 +43,20 @@
 //! }
 //! ```
 //!
-//! Under [`Faults::all`] it holds for each client that lost nothing to a fault, unless a timeout of the
-//! server has ended it. [`ScriptHandle::is_lost_to_fault`] shows which clients are excused.
+//! Under [`Faults::all`] a client may fail to complete only if a fault
+//! ([`ScriptHandle::is_lost_to_fault`]) or a timeout of the server has ended its connection.
 //!
-//! Two frequent bugs of edge-triggered servers change no byte, and are found only by this check. A
-//! forgotten `rearm` stalls a connection on kernels without edges. A short read that is taken for
-//! the end of the data stalls it if the peer has shut down already, on kernels with edges. So run
-//! consecutive seeds, which use both kinds of kernel, and let some clients end their stream with
-//! [`Script::shutdown_write`] and [`Script::recv_eof`]. The server's idle timeout must not end such
-//! a connection before the check.
+//! Two frequent bugs of edge-triggered servers change no byte, and are found only by this check. On
+//! kernels without edges, a forgotten `rearm` stalls the connection. On kernels with edges, a
+//! server that takes a short read for the end of the data stalls the connection if the peer has
+//! already shut it down. So run consecutive seeds, which use both kinds of kernel, and let some
+//! clients end their stream with [`Script::shutdown_write`] and [`Script::recv_eof`]. The server's
+//! idle timeout must not end a stalled connection before the check.
 //!
 //! # What a failure shows
 //!
-//! A server that forgets to rearm a side loses a client. [`check`] then looks for a smaller run that
-//! fails at the same place, and prints (some lines are left out):
+//! A server that forgets to rearm a side loses a client. [`check`] then looks for a smaller run
+//! that fails at the same place, and prints (some lines are left out):
 //!
 //! ```text
 //! no_client_is_lost failed with seed 1 after 604.422008699s of simulated time (trace 55086744aa2cfcf8).
@@ -81,16 +82,17 @@
 //!     target/debug/evcore-sim/no_client_is_lost-1.html
 //! ```
 //!
-//! The page draws the clients and the workers as lanes, with turns as bars, bytes as arrows and faults as
-//! triangles. A table has the state of every open connection at the cursor, which the arrow keys move.
+//! The page draws the clients and the workers as lanes, with turns as bars, bytes as arrows and
+//! faults as triangles. A table has the state of every open connection at the cursor, which the
+//! arrow keys move.
 //!
-//! A run can be made smaller only if the test lets clients go: start them by [`Sim::clients`]. The
-//! test is run again some dozens of times, so it must not fail because an earlier run has changed a
-//! counter. If the server is correct, a run with other clients or fewer faults must pass, too.
+//! [`check`] can leave out only clients that the test starts by [`Sim::clients`]. It runs the test
+//! some dozens of times, so the test must not fail because an earlier run has changed a global
+//! variable. With a correct server, the test must also pass with fewer clients and fewer faults.
 //!
 //! `tests/sim/planted_bugs.rs` shows the two frequent bugs, five more, and how soon each is found.
-//! `tests/portable_server.rs` is a server that runs on sockets and here, and `tests/sim/proxy.rs` a
-//! proxy.
+//! `tests/portable_server.rs` is a server that runs on sockets and in a simulation, and
+//! `tests/sim/proxy.rs` a proxy.
 #![forbid(unsafe_code)]
 
 mod sim;

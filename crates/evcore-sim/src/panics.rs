@@ -11,38 +11,38 @@ use std::{
 pub(crate) type Place = String;
 
 thread_local! {
-    /// The panics of this thread, while it is quiet: the text and the place of each.
+    /// The panics of this thread while `IS_QUIET` is set: the text and the place of each.
     static PANICS: RefCell<Vec<(String, Place)>> = const { RefCell::new(Vec::new()) };
     static IS_QUIET: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Runs something that may panic.
+/// Runs something, and catches its panic.
 pub(crate) fn caught(run: impl FnOnce()) -> Result<(), Box<dyn Any + Send>> {
     panic::catch_unwind(AssertUnwindSafe(run))
 }
 
-/// Runs something that may panic, without the message of the panic. Returns the place of the panic.
+/// Runs something that may panic, without printing a message. Returns the place of the panic.
 pub(crate) fn place_of_panic(run: impl FnOnce()) -> Option<Place> {
     listen();
     IS_QUIET.set(true);
     let result = caught(run);
     IS_QUIET.set(false);
     let panics = PANICS.take();
-    // Others were caught, before this panic or in a destructor that it ran.
+    // Other panics were caught, before this one or in a destructor that it ran.
     let text = text_of(&*result.err()?);
     let last = panics.iter().rfind(|(other, _)| *other == text);
     Some(last.map(|(_, place)| place.clone()).unwrap_or_default())
 }
 
-/// The text of a panic; empty if it has another value.
+/// The text of a panic, which is empty if the payload is not a text.
 fn text_of(panic: &dyn Any) -> String {
     let text = panic.downcast_ref::<&str>().map(ToString::to_string);
     text.or_else(|| panic.downcast_ref::<String>().cloned())
         .unwrap_or_default()
 }
 
-/// Sets a hook that keeps the place of the panic if its thread is quiet, and otherwise calls the
-/// previous hook.
+/// Sets a hook that keeps the text and the place of a panic if `IS_QUIET` is set for its thread,
+/// and otherwise calls the previous hook.
 fn listen() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {

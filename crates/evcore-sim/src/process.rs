@@ -15,10 +15,11 @@ use crate::{
     state::Store, stream::SimStream, udp_socket::SimUdpSocket,
 };
 
-/// A process of a [`Sim`]. It has its own descriptors, and a kill closes all of them.
+/// A process of a [`Sim`]. It has its own descriptors, which are closed when it is killed. (A
+/// [store](Self::set_store) may keep idle connections.)
 ///
-/// A clone is another handle to the same process. It is the [`Connector`] of the program that runs in
-/// it:
+/// A clone is another handle to the same process. A process is also the [`Connector`] of the
+/// program that runs in it:
 ///
 /// ```
 /// use evcore::{Connector, Interest, Mode, Step};
@@ -42,10 +43,14 @@ use crate::{
 ///
 /// Without faults the result comes after the [latency](crate::SimConfig::latency) of both
 /// directions: the connection is made, or refused if no process listens at the address. If the
-/// backlog is full, the kernel tries again as for a [client](crate::SimConfig::backlog), and fails
-/// with [`TimedOut`](io::ErrorKind::TimedOut) after 31 s. A process without a free descriptor
-/// cannot connect. [`ImmediateConnect`](crate::Fault::ImmediateConnect) and the faults after it
-/// change that. Only TCP addresses can be used.
+/// backlog is full, the kernel tries again as for a [client](crate::SimConfig::backlog), and
+/// connecting fails with [`TimedOut`](io::ErrorKind::TimedOut) after 31 s. A process without a free
+/// descriptor cannot connect. Only TCP addresses can be used.
+///
+/// The faults [`ImmediateConnect`](crate::Fault::ImmediateConnect),
+/// [`ConnectRefused`](crate::Fault::ConnectRefused),
+/// [`ConnectTimeout`](crate::Fault::ConnectTimeout) and [`NoLocalPort`](crate::Fault::NoLocalPort)
+/// change the result.
 #[derive(Clone, Debug)]
 pub struct Process {
     sim: Sim,
@@ -61,7 +66,7 @@ impl Sim {
     }
 
     /// Connects at once, and returns the client's end, which the test uses itself between two
-    /// waits. The bytes that it sends arrive after the [latency](crate::SimConfig::latency).
+    /// waits. The bytes that the test sends arrive after the [latency](crate::SimConfig::latency).
     ///
     /// # Errors
     ///
@@ -113,12 +118,12 @@ impl Process {
     /// capabilities. With an even seed they are those of epoll (edges, one-shots, exclusive
     /// registrations), with an odd seed those of `poll` (levels only).
     ///
-    /// A wait lets simulated time pass until something is ready, a waker is used or the timeout is
-    /// over. The wait takes at least the [time of a turn](crate::SimConfig::turn_time). It fails
+    /// A wait lets simulated time pass until something is ready, a waker is used or the timeout
+    /// expires. The wait takes at least the [time of a turn](crate::SimConfig::turn_time). It fails
     /// with an [`Error::Os`](evcore::poller::Error::Os) of the kind
     /// [`TimedOut`](io::ErrorKind::TimedOut) if it would never end, because nothing is left to
-    /// happen, and at [the time limit](Sim::set_time_limit). Under [`Workers`](crate::Workers) it
-    /// returns at once, because they let the time pass.
+    /// happen, and at [the time limit](Sim::set_time_limit). Under [`Workers`](crate::Workers),
+    /// which let the time pass, a wait returns at once.
     ///
     /// A bare [`Poller`](evcore::poller::Poller) measures the rest of an interrupted wait by the
     /// real clock. So with [`Fault::InterruptedWait`](crate::Fault::InterruptedWait) use
@@ -149,26 +154,26 @@ impl Process {
         self.backend_with(capabilities)
     }
 
-    /// A [backend](Self::backend) with these capabilities, whatever the seed. The poller emulates the
-    /// modes that the backend lacks, by masking.
+    /// A [backend](Self::backend) whose capabilities do not depend on the seed. The poller emulates
+    /// the modes that the backend lacks, by masking.
     #[must_use]
     pub fn backend_with(&self, capabilities: Capabilities) -> impl Backend + use<> {
         SimBackend::new(self.sim.clone(), self.id, capabilities)
     }
 
-    /// A descriptor of the listener at an address.
+    /// Opens a descriptor of the listener at an address.
     ///
     /// All processes that listen at one address share one socket, as workers do that inherited it.
-    /// Their parent keeps it open, so it outlives them.
+    /// Their parent keeps the socket open, so it outlives them.
     #[must_use]
     pub fn listen(&self, address: SocketAddr) -> SimListener {
         self.open_listener(address, false)
     }
 
-    /// A listener of this process alone; others may share the address (`SO_REUSEPORT`).
+    /// Opens a listener that belongs only to this process (`SO_REUSEPORT`).
     ///
-    /// Each connection goes to one of them at random. Connections that wait when it is closed are
-    /// reset.
+    /// Several listeners may share the address. Each connection goes to one of them at random. When
+    /// a listener is closed, the connections in its backlog are reset.
     #[must_use]
     pub fn listen_reuseport(&self, address: SocketAddr) -> SimListener {
         self.open_listener(address, true)
@@ -184,12 +189,13 @@ impl Process {
         Ok(SimUdpSocket::new(self.sim.clone(), self.id, fd, id))
     }
 
-    /// A thread pool whose jobs run in simulated time, for the loop of this handle.
+    /// A thread pool whose jobs run in simulated time, and whose results wake the loop of
+    /// `loop_handle`.
     ///
-    /// The program uses it like one from [`Pool::new`]. It has no threads: a job occupies one of
-    /// `threads` simulated threads for its [time](crate::SimConfig::job_time), at the end of which its
-    /// closure runs in an instant. So results come in an order that the seed decides. A job must not use
-    /// the simulation, and [`Pool::shutdown`] drops the jobs that have not ended.
+    /// The program uses it like one from [`Pool::new`]. Its `threads` threads are simulated. A job
+    /// occupies one of them for its [time](crate::SimConfig::job_time), and its closure runs in an
+    /// instant at the end of that time. So the seed decides the order of the results. A job must
+    /// not use the simulation, and [`Pool::shutdown`] drops the jobs that have not ended.
     ///
     /// # Panics
     ///
@@ -247,8 +253,8 @@ impl Process {
         self.pair(Family::Tcp)
     }
 
-    /// Returns two connected sockets that carry messages with descriptors: the ends of a mailbox, which
-    /// a parent makes before it starts its workers.
+    /// Returns two connected sockets that carry messages with descriptors: the ends of a mailbox,
+    /// which a parent makes before it starts its workers.
     ///
     /// # Panics
     ///
@@ -261,7 +267,8 @@ impl Process {
         (descriptor(one), descriptor(two))
     }
 
-    /// Returns a descriptor of another process's open file, as a child inherits it by a fork.
+    /// Gives this process a descriptor of another process's open file, as a child inherits it by a
+    /// fork.
     #[must_use]
     pub fn inherit(&self, descriptor: &SimDescriptor) -> SimDescriptor {
         let object = descriptor.object;
@@ -269,9 +276,9 @@ impl Process {
         SimDescriptor::new(self.sim.clone(), self.id, (object, fd))
     }
 
-    /// Makes `store` the descriptor store of this process: if this one is killed, the store keeps the
-    /// connections that these marks show as idle
-    /// ([`set_idle_marks`](evcore::ListenersMut::set_idle_marks)). The store must be alive at that time.
+    /// Makes `store` the descriptor store of this process. If this process is killed while the
+    /// store is alive, the store keeps the connections that `marks` shows as idle
+    /// ([`set_idle_marks`](evcore::ListenersMut::set_idle_marks)).
     pub fn set_store(&self, store: &Self, marks: &'static [AtomicU8]) {
         let process = store.id;
         let store = Store { process, marks };

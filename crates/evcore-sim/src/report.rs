@@ -58,7 +58,8 @@ fn describe_connections(situation: &Situation<'_>, open: &[EndpointId], report: 
     }
 }
 
-/// Describes the connections that ended last. Connections whose client did not complete come first.
+/// Describes the connections that ended last, and returns them. Connections whose client did not
+/// complete come first.
 fn last_ended(situation: &Situation<'_>, report: &mut String) -> Vec<EndpointId> {
     let mut ended: Vec<_> = situation.ended_connections().collect();
     ended.sort_by_key(|(id, outcome)| {
@@ -104,7 +105,8 @@ fn concerned(situation: &Situation<'_>, open: &[EndpointId]) -> BTreeSet<u32> {
     ends.filter_map(holds).chain(running).collect()
 }
 
-/// Describes the last turns of a worker that concern an open connection, and its last one of all.
+/// Describes the last turns of a worker in which one of these connections occurs, and its last
+/// turn.
 fn describe_turns(
     situation: &Situation<'_>,
     process: u32,

@@ -1,4 +1,5 @@
-//! A limit on what a run's seed decides, so that a report shows little besides the failure.
+//! A limit on the clients and the faults of a run, so that a report shows little besides the
+//! failure.
 
 use std::{env, time::Duration};
 
@@ -19,7 +20,7 @@ const NO_FAULT: &str = "none";
 /// A limit on the clients and the faults of a run. The seed decides everything else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Restriction {
-    /// The most clients that [`Sim::clients`](crate::Sim::clients) starts.
+    /// Maximum number of clients that [`Sim::clients`](crate::Sim::clients) starts.
     pub(crate) clients: Option<usize>,
     /// A bit for each fault that may occur.
     pub(crate) faults: u32,
@@ -35,7 +36,7 @@ impl Restriction {
         faults_until_ns: None,
     };
 
-    /// The restriction that the environment asks for.
+    /// The restriction that the environment variables set.
     ///
     /// # Panics
     ///
@@ -81,13 +82,13 @@ impl Restriction {
         }
     }
 
-    /// The same restriction, without one more fault.
+    /// The same restriction, which excludes one more fault.
     pub(crate) fn without(self, fault: Fault) -> Self {
         let faults = self.faults & !bit(fault);
         Self { faults, ..self }
     }
 
-    /// The same restriction, with these faults alone.
+    /// The same restriction, which permits only these faults.
     pub(crate) fn only(self, faults: &[Fault]) -> Self {
         let faults = faults.iter().fold(0, |bits, fault| bits | bit(*fault));
         Self { faults, ..self }

@@ -32,7 +32,7 @@ impl Rng {
         Self { state: seed }
     }
 
-    /// A new generator, independent of this one, which it advances by one number.
+    /// Returns a new generator, which is independent of this one. This one advances by one number.
     #[must_use]
     pub fn fork(&mut self) -> Self {
         Self::new(self.next_u64())

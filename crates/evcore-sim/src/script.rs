@@ -16,7 +16,8 @@ use crate::{
     trace::ClientWait,
 };
 
-/// The operations of a client, in their order. The client connects first, and closes at the end.
+/// The operations of a client, in their order. The client connects before the first operation, and
+/// closes the connection after the last one.
 ///
 /// The client always reads the bytes that arrive, during every operation, unless it
 /// [stops](Self::stop_reading).
@@ -68,7 +69,7 @@ enum Op {
 }
 
 impl Script {
-    /// A client that connects and closes.
+    /// A script without operations. Its client connects and closes the connection.
     pub fn new() -> Self {
         Self::default()
     }
@@ -199,23 +200,23 @@ impl ScriptHandle {
         self.outcome().is_some()
     }
 
-    /// Returns whether a fault has ended the client's connection: a [`Reset`](crate::Fault::Reset), an
-    /// [`Abort`](crate::Fault::Abort), or a kill, such as [`Kill`](crate::Fault::Kill), of the process
-    /// that held it. The server lost any other client that does not complete.
+    /// Returns whether a fault has ended the client's connection: a [`Reset`](crate::Fault::Reset),
+    /// an [`Abort`](crate::Fault::Abort), or a kill, such as [`Kill`](crate::Fault::Kill), of the
+    /// process that held it.
     #[must_use]
     pub fn is_lost_to_fault(&self) -> bool {
         lock(&self.progress).is_lost_to_fault
     }
 
-    /// The address that the client connected from, which the server sees as its peer. `None` before it
-    /// connects.
+    /// The address that the client connected from, which the server sees as its peer. `None` before
+    /// it connects.
     #[must_use]
     pub fn local_addr(&self) -> Option<SocketAddr> {
         lock(&self.progress).local_addr
     }
 }
 
-/// The outcome, and the received bytes as text.
+/// Shows the outcome, and the received bytes as text.
 impl fmt::Debug for ScriptHandle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let progress = lock(&self.progress);
@@ -253,7 +254,7 @@ struct ScriptedClient {
     progress: Arc<Mutex<Progress>>,
 }
 
-/// The step that follows an operation.
+/// The continuation of a script after a part of an operation.
 enum Flow {
     Continue,
     /// The current operation goes on at the next event.
@@ -306,7 +307,7 @@ impl ScriptedClient {
                 Ok(0) => progress.is_at_eof = true,
                 Ok(n) => progress.received.extend_from_slice(&buffer[..n]),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                // A reset is an end too.
+                // `recv_eof` accepts a reset as the end.
                 Err(_) if matches!(self.ops.get(self.position), Some(Op::RecvEof)) => {
                     progress.is_at_eof = true;
                 }
@@ -380,8 +381,8 @@ impl ScriptedClient {
         Flow::Continue
     }
 
-    /// Continues if the received bytes that are not consumed yet are enough. `enough` returns the
-    /// number of them that the operation consumes.
+    /// Ends an operation that waits for bytes. `enough` gets the received bytes that no operation
+    /// has consumed. If they are enough, it returns the number that this operation consumes.
     fn consume(&mut self, enough: impl Fn(&[u8]) -> Option<usize>) -> Flow {
         let progress = lock(&self.progress);
         match enough(&progress.received[self.consumed..]) {
@@ -395,7 +396,7 @@ impl ScriptedClient {
         }
     }
 
-    /// The wait of the current operation, for the trace.
+    /// The event that the current operation waits for, for the trace.
     fn wait(&self) -> ClientWait {
         let progress = lock(&self.progress);
         let unread = progress.received.len() - self.consumed;
@@ -413,7 +414,7 @@ impl ScriptedClient {
     }
 
     fn finish(&mut self, outcome: ClientOutcome, cx: &mut ClientCx<'_>) {
-        // A fault may have occurred in this event.
+        // A fault may have occurred in a call during this event.
         self.update_progress(cx);
         lock(&self.progress).outcome = Some(outcome);
         cx.ends(outcome);
@@ -432,7 +433,7 @@ fn end_of(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
         .map(|start| start + wanted.len())
 }
 
-/// A panic while the lock is held leaves the progress consistent.
+/// Locks the progress, even after a panic under the lock, which leaves it consistent.
 fn lock(progress: &Mutex<Progress>) -> MutexGuard<'_, Progress> {
     progress.lock().unwrap_or_else(PoisonError::into_inner)
 }

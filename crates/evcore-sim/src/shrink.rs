@@ -1,7 +1,7 @@
 //! Looks for a smaller run that fails in the same way.
 //!
-//! A candidate is a seed, and a restriction of its run. The search calls a function that reports whether
-//! a candidate fails, and does not depend on runs otherwise.
+//! A candidate is a seed, and a restriction of its run. The search calls a function that reports
+//! whether a candidate fails, and does not depend on runs otherwise.
 
 use crate::{faults::Fault, restriction::Restriction};
 
@@ -15,14 +15,15 @@ pub(crate) struct Candidate {
 /// The facts about a run that has failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Failure {
-    /// Number of clients that the test wanted to start, whatever the restriction.
+    /// Number of clients that the test wanted to start, including those that the restriction left
+    /// out.
     pub(crate) clients: usize,
     /// The faults that have occurred.
     pub(crate) faults: Vec<Fault>,
     pub(crate) end_ns: u64,
 }
 
-/// The most runs of a search.
+/// Maximum number of runs in a search.
 const RUNS_MAX: u32 = 120;
 
 /// Number of seeds with which each number of clients is tried.
@@ -53,7 +54,7 @@ pub(crate) fn shrink(
 
 struct Search<F> {
     best: Candidate,
-    /// The failure of the best.
+    /// The failure of the best candidate.
     failure: Failure,
     fails: F,
     runs: u32,
@@ -96,7 +97,8 @@ impl<F: FnMut(&Candidate) -> Option<Failure>> Search<F> {
         }
     }
 
-    /// Leaves out all faults, or else one after the other.
+    /// Leaves out all faults. If the run does not fail without them, tries to leave out each of
+    /// them.
     fn fewer_faults(&mut self) {
         if self.failure.faults.is_empty() || self.keeps(self.without(&self.failure.faults.clone()))
         {
@@ -131,8 +133,8 @@ impl<F: FnMut(&Candidate) -> Option<Failure>> Search<F> {
         }
     }
 
-    /// Restricts the run to the faults that occurred, which makes a shorter list than the excluded ones.
-    /// The run should be the same.
+    /// Restricts the run to the faults that occurred, so that the command lists only these. The run
+    /// should be the same.
     fn only_what_occurred(&mut self) {
         let occurred = &self.failure.faults;
         let restriction = self.best.restriction.only(occurred);
@@ -169,7 +171,8 @@ mod tests {
         restriction: Restriction::NONE,
     };
 
-    /// Each run has these faults at this time, if they may occur then.
+    /// The failure of a run in which three faults occur at `at_ns`, if the candidate permits them
+    /// then.
     fn run(candidate: &Candidate, at_ns: u64) -> Failure {
         let faults = [Fault::Pause, Fault::ShortWrite, Fault::Kill];
         let occurs = |fault: &Fault| candidate.restriction.permits(*fault, at_ns);

@@ -18,18 +18,18 @@ use crate::{
     trace::lines,
 };
 
-/// A simulated machine and its network. A seed decides everything in it that is random.
+/// A simulated machine and its network. A seed decides everything that is random in it.
 ///
-/// A clone is another handle to the same simulation. The simulation starts without faults, at time 0,
-/// which the wall clock shows as 1970-01-01. Time passes only in the waits of a loop, while
+/// A clone is another handle to the same simulation. The simulation starts without faults, at time
+/// 0, which the wall clock shows as 1970-01-01. Time passes only in the waits of a loop, while
 /// [`Workers`](crate::Workers) run, and in [`run_for`](Self::run_for).
 ///
 /// The same seed and the same program give the same trace, on every machine and in every profile.
 /// The program must not use an `Instant`, a thread, or the order of a hash table.
 ///
-/// The seed also chooses the kind of kernel: if it is even, pollers work as over epoll. If it is odd,
-/// they work as over `poll`, and emulate `Edge` and `Oneshot` by masking. So any two consecutive seeds
-/// cover both.
+/// The seed also chooses the kind of kernel: if it is even, pollers work as over epoll. If it is
+/// odd, they work as over `poll`, and emulate `Edge` and `Oneshot` by masking. So any two
+/// consecutive seeds cover both.
 ///
 /// ```
 /// use evcore::{TokenMap, Interest, Mode, Step};
@@ -102,8 +102,8 @@ impl Sim {
     }
 
     /// Sets the simulated time from which a wait that would sleep fails with an
-    /// [`Error::Os`](evcore::poller::Error::Os) of the kind [`TimedOut`](io::ErrorKind::TimedOut). Waits
-    /// under `Workers` have no limit. This ends a server whose own loop never returns.
+    /// [`Error::Os`](evcore::poller::Error::Os) of the kind [`TimedOut`](io::ErrorKind::TimedOut).
+    /// This ends a server whose own loop never returns. Waits under `Workers` ignore the limit.
     pub fn set_time_limit(&self, limit: Duration) {
         self.state().time_limit_ns = whole_ns(limit);
     }
@@ -126,10 +126,10 @@ impl Sim {
         self.state().rng.fork()
     }
 
-    /// Decides how many clients a test starts. Yields a generator for the choices of each of them.
+    /// Draws how many clients a test starts. Yields a random generator for each of them.
     ///
-    /// A seed that fails has more clients than the failure needs. [`check`](crate::check) looks for
-    /// the fewest with which the test still fails, and can leave out only those of this call.
+    /// A test that fails usually has more clients than the failure needs. [`check`](crate::check)
+    /// looks for the fewest with which it still fails, and can leave out only clients of this call.
     ///
     /// ```
     /// use evcore_sim::{Script, Sim};
@@ -160,8 +160,8 @@ impl Sim {
         self.state().backlog_len(address)
     }
 
-    /// Lets time pass while no loop runs. The next wait of each loop reports the events. With
-    /// [`Duration::MAX`] it runs until nothing is left to happen.
+    /// Lets time pass while no loop runs. The next wait of each loop reports the events of this
+    /// time. With [`Duration::MAX`] time passes until nothing is left to happen.
     pub fn run_for(&self, time: Duration) {
         let mut state = self.state();
         let until_ns = state.now_ns().saturating_add(whole_ns(time));
@@ -184,7 +184,8 @@ impl Sim {
         self.state().trace.hash()
     }
 
-    /// Keeps the trace as text from now on. The hash does not depend on it.
+    /// Keeps the trace from now on, for [`trace_lines`](Self::trace_lines) and
+    /// [`timeline`](Self::timeline). This does not change the hash.
     pub fn record_trace(&self) {
         self.state().trace.record();
     }
@@ -196,7 +197,7 @@ impl Sim {
         state.trace.recording().map_or_else(Vec::new, lines)
     }
 
-    /// Draws the trace since [`record_trace`](Self::record_trace).
+    /// Draws the trace since [`record_trace`](Self::record_trace), as a page.
     ///
     /// ```
     /// use evcore_sim::{Script, Sim};
@@ -236,7 +237,7 @@ impl Sim {
         )
     }
 
-    /// The state, for a call of a process on one of its sockets.
+    /// Locks the state for a call of a process on one of its sockets. Fails if the process is dead.
     pub(crate) fn state_of_living(&self, process: u32) -> io::Result<MutexGuard<'_, State>> {
         let state = self.state();
         if state.is_alive(process) {
@@ -246,8 +247,8 @@ impl Sim {
         }
     }
 
-    /// Locks the state for a destructor, which may run while the state is locked, if a client
-    /// panics.
+    /// Locks the state for a destructor. If a client panics, a destructor may run while the state
+    /// is locked already, and gets `None`.
     pub(crate) fn try_state(&self) -> Option<MutexGuard<'_, State>> {
         match self.state.try_lock() {
             Ok(state) => Some(state),
@@ -258,7 +259,7 @@ impl Sim {
     }
 }
 
-/// The seed, the time and the hash.
+/// Shows the seed, the time and the hash.
 impl fmt::Debug for Sim {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut sim = f.debug_struct("Sim");

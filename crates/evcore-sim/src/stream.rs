@@ -65,8 +65,8 @@ impl SimStream {
     ///
     /// # Errors
     ///
-    /// [`WouldBlock`](io::ErrorKind::WouldBlock) if nothing has arrived. Once after a reset,
-    /// [`ConnectionReset`](io::ErrorKind::ConnectionReset).
+    /// [`WouldBlock`](io::ErrorKind::WouldBlock) if nothing has arrived,
+    /// [`ConnectionReset`](io::ErrorKind::ConnectionReset) once after a reset.
     pub fn recv(&self, buffer: &mut [u8]) -> io::Result<usize> {
         let mut state = self.before_call()?;
         let received = state.receive(self.id, buffer);
@@ -88,8 +88,8 @@ impl SimStream {
         sent
     }
 
-    /// Returns whether the peer has all that was sent. The bytes have arrived there, or on a Unix
-    /// socket were read.
+    /// Returns whether the peer has all bytes that were sent. On a TCP socket they have arrived at
+    /// the peer, and on a Unix socket the peer has also read them.
     ///
     /// # Errors
     ///
@@ -161,7 +161,7 @@ impl SimStream {
         sim.state_of_living(*process)
     }
 
-    /// The state before a call, which fails if the process is dead or dies here.
+    /// Locks the state before a call. Fails if the process is dead, or if a fault kills it now.
     fn before_call(&self) -> io::Result<MutexGuard<'_, State>> {
         let mut state = self.alive()?;
         match state.may_die(self.descriptor.process, Fault::StreamKill) {

@@ -2,7 +2,8 @@
 
 use std::{any::Any, collections::VecDeque, fmt};
 
-/// A job of a pool. It runs when it is called, or panics with the payload.
+/// A job of a pool. It runs when it is called with `None`. Called with a payload, it does not run,
+/// and its result is a panic with this payload.
 pub(crate) type SimulatedJob = Box<dyn FnOnce(Option<Box<dyn Any + Send>>) + Send>;
 
 /// A job, by its pool and its index in the table of jobs.
@@ -45,7 +46,8 @@ impl ThreadPools {
         self.pools[pool as usize].process
     }
 
-    /// Adds a job. Returns it if a thread is free, which then runs it.
+    /// Adds a job. If a thread is free, it takes the job, and the job's id is returned. Otherwise
+    /// the job is queued.
     pub(crate) fn add(&mut self, pool: u32, job: SimulatedJob) -> Option<JobId> {
         let slot = self.free.pop().unwrap_or_else(|| {
             self.jobs.push(None);

@@ -9,9 +9,9 @@ use crate::{fd_table, net::UdpId, sim::Sim, state::State};
 /// A UDP socket of the simulated network, with the methods and errors of a non-blocking
 /// [`std::net::UdpSocket`].
 ///
-/// [`Process::bind_udp`](crate::Process::bind_udp) returns it. Dropping it closes it. A datagram is
-/// lost if no socket is bound to its address when it arrives, or if the socket's
-/// [buffer](crate::SimConfig::socket_buffer) is full. The faults
+/// [`Process::bind_udp`](crate::Process::bind_udp) returns it. Dropping the value closes the
+/// socket. A datagram is lost if no socket is bound to its address when it arrives, or if it does
+/// not fit into the socket's [buffer](crate::SimConfig::socket_buffer). The faults
 /// [`DatagramLoss`](crate::Fault::DatagramLoss),
 /// [`DatagramDuplicate`](crate::Fault::DatagramDuplicate) and
 /// [`DatagramDelay`](crate::Fault::DatagramDelay) lose, double and delay further datagrams.

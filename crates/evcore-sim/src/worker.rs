@@ -30,7 +30,7 @@ pub(crate) struct Worker<A> {
     due_ns: u64,
     /// The time before which the worker does not run, even if it is due.
     paused_until_ns: u64,
-    /// True if the trace is recorded. This is looked up when the state is locked anyway.
+    /// True if the trace is recorded. It is updated when the state is locked anyway.
     is_recorded: bool,
 }
 
@@ -48,7 +48,7 @@ enum Phase {
     },
     /// The worker is between two steps.
     Running,
-    /// The worker was killed. It is due when its parent has noticed.
+    /// The worker was killed. It is due when its parent has noticed the death.
     Dead,
     /// The worker's process has exited by itself.
     Done,
@@ -57,7 +57,7 @@ enum Phase {
 /// The interference with a worker between two steps.
 enum Interference {
     None,
-    /// The step takes until then.
+    /// The step takes until this time.
     Work(u64),
     Pause(u64),
     AbandonTurn,
@@ -121,7 +121,8 @@ impl<A: App> Worker<A> {
         self.bury();
     }
 
-    /// Notices that the process was killed inside a call of the application.
+    /// Returns whether the process was killed inside a call of the application. If so, the worker
+    /// is dead from now on.
     fn was_killed(&mut self) -> bool {
         let was_killed = !self.process.sim().state().is_alive(self.process.id());
         if was_killed {
@@ -165,7 +166,8 @@ impl<A: App> Worker<A> {
         }
     }
 
-    /// Runs the first half of a wait. The time of the turn before passes during the wait.
+    /// Runs the first half of a wait. The duration of the turn that has ended passes during the
+    /// wait.
     fn begin_wait(&mut self) {
         let app = self.app.as_mut().expect("it is not killed");
         let prepared = app.event_loop().prepare().map(|sleep| sleep.timeout);
@@ -189,13 +191,13 @@ impl<A: App> Worker<A> {
             Err(error) => {
                 drop(state);
                 app.on_wait_error(error);
-                // The worker tries again, as a real one would, but time passes before.
+                // The worker tries again, as a real one would, but only after the time of a turn.
                 (self.phase, self.due_ns) = (Phase::Ready, turn_end_ns);
             }
         }
     }
 
-    /// Runs the second half of a wait, if a reason ends it.
+    /// Runs the second half of a wait. If nothing ends the wait, the worker sleeps on.
     fn finish_wait(&mut self, timeout: Option<Duration>, until_ns: u64) {
         let mut state = self.process.sim().state();
         if state.now_ns() < until_ns && !state.has_events(self.process.id()) {
@@ -298,7 +300,7 @@ impl<A: App> Worker<A> {
     }
 }
 
-/// The step, as the trace shows it.
+/// The name of a step in the trace.
 fn name_of(step: &Step<SimStream>) -> StepName {
     match step {
         Step::Accepted(new) => StepName::Accepted(new.stream.id()),

@@ -1,9 +1,9 @@
 //! Runs many workers on one thread, in simulated time.
 //!
 //! A worker is a [`Process`] with an application. Each of its turns uses the two halves of
-//! [`EventLoop::wait`]. Between them it sleeps, as it would in the kernel, with its listeners
-//! registered, and with the accept lock if it holds it. Between any two steps a fault may pause or
-//! kill it.
+//! [`EventLoop::wait`]. Between the halves the worker sleeps as it would in the kernel: its
+//! listeners are registered, and it may hold the accept lock. Between any two steps a fault may
+//! pause or kill the worker.
 
 use std::{fmt, time::Duration};
 
@@ -55,8 +55,8 @@ impl<A: App> Workers<A> {
     /// Starts `count` workers. `start` makes the application of each from its process and its
     /// index.
     ///
-    /// If a worker is killed, its successor is made by `start` too, with a new process and the same
-    /// index.
+    /// If a worker is killed, `start` also makes the application of its successor, which has a new
+    /// process and the same index.
     pub fn new(sim: &Sim, count: usize, start: impl FnMut(&Process, usize) -> A + 'static) -> Self {
         let mut workers = Self {
             _end: EndOfRun(sim.clone()),
@@ -75,8 +75,8 @@ impl<A: App> Workers<A> {
     /// Sets the hook that the parent calls when it notices a death. It gets the index of the dead
     /// worker.
     ///
-    /// At that time the worker's part of its [`SimGroup`](crate::SimGroup) is released, and its
-    /// successor does not exist yet. Release its line of a
+    /// At that time the worker's lock and membership of a [`SimGroup`](crate::SimGroup) are
+    /// released, and its successor does not exist yet. Release the worker's line of a
     /// [`Scoreboard`](evcore::balancer::Scoreboard) here.
     pub fn on_death(&mut self, call: impl FnMut(usize) + 'static) {
         self.on_death = Box::new(call);
@@ -89,7 +89,7 @@ impl<A: App> Workers<A> {
     }
 
     /// Runs the workers until `condition` holds, for at most `limit` of simulated time. Returns
-    /// whether it holds.
+    /// whether the condition holds.
     ///
     /// The condition is checked each time that a worker or a client has run.
     pub fn run_until(&mut self, limit: Duration, mut condition: impl FnMut(&Self) -> bool) -> bool {
@@ -108,20 +108,20 @@ impl<A: App> Workers<A> {
         true
     }
 
-    /// The application of a worker, or `None` if it is dead.
+    /// The application of a worker, or `None` if the worker was killed.
     #[must_use]
     pub fn app(&self, index: usize) -> Option<&A> {
         self.workers[index].app()
     }
 
-    /// The application of a worker, or `None` if it is dead. The worker's wait ends, as by a
-    /// signal.
+    /// The application of a worker, or `None` if the worker was killed. The worker's wait ends, as
+    /// by a signal.
     pub fn app_mut(&mut self, index: usize) -> Option<&mut A> {
         let now_ns = whole_ns(self.sim.now());
         self.workers[index].interrupt(now_ns)
     }
 
-    /// The applications of the workers that are not dead, with their indices.
+    /// The applications of the workers that were not killed, with their indices.
     pub fn apps(&self) -> impl Iterator<Item = (usize, &A)> {
         let workers = self.workers.iter().enumerate();
         workers.filter_map(|(index, worker)| Some((index, worker.app()?)))
@@ -133,7 +133,7 @@ impl<A: App> Workers<A> {
         &self.workers[index].process
     }
 
-    /// Returns whether a worker is paused now. A dead worker is not.
+    /// Returns whether a worker is paused now. A dead worker is not paused.
     #[must_use]
     pub fn is_paused(&self, index: usize) -> bool {
         self.workers[index].is_paused(whole_ns(self.sim.now()))
@@ -145,8 +145,9 @@ impl<A: App> Workers<A> {
         self.workers.iter().all(Worker::is_done)
     }
 
-    /// Kills a worker. The kernel closes what it had, and a lock that it held stays locked until
-    /// the parent notices. Then its successor starts. A worker that has exited is left alone.
+    /// Kills a worker. The kernel closes the worker's descriptors. A lock that the worker held
+    /// stays locked until the parent notices the death. Then its successor starts. If the worker
+    /// has exited, this does nothing.
     pub fn kill(&mut self, index: usize) {
         self.workers[index].kill();
     }
@@ -200,7 +201,8 @@ impl<A: App> Workers<A> {
     }
 }
 
-/// Marks in the trace that the workers are dropped, so that later entries only close what they had.
+/// Marks in the trace the time at which the workers are dropped. Later entries only show what their
+/// destructors close.
 struct EndOfRun(Sim);
 
 impl Drop for EndOfRun {

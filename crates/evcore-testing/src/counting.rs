@@ -9,7 +9,7 @@ use std::{
 };
 
 thread_local! {
-    // `const`, so that creating them does not allocate.
+    // `const`, so that creating these variables does not allocate.
     static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
     static BYTES: Cell<usize> = const { Cell::new(0) };
     static WATCHED: Cell<bool> = const { Cell::new(false) };
@@ -32,7 +32,7 @@ static WATCHED_ALLOCATIONS: AtomicUsize = AtomicUsize::new(0);
 #[derive(Debug)]
 pub struct CountingAllocator;
 
-/// The number of allocations of this thread, including those that grow a block.
+/// The number of allocations of this thread, including reallocations.
 #[must_use]
 pub fn allocations() -> usize {
     ALLOCATIONS.get()
@@ -49,15 +49,15 @@ pub fn watch_this_thread() {
     WATCHED.set(true);
 }
 
-/// The number of allocations of all watched threads, since each was first watched. Any thread may
-/// call it.
+/// The number of allocations of all watched threads, each counted from its call of
+/// [`watch_this_thread`]. Any thread may call this function.
 #[must_use]
 pub fn watched_allocations() -> usize {
     WATCHED_ALLOCATIONS.load(Ordering::Relaxed)
 }
 
 fn count(allocated: usize, freed: usize) {
-    // After a thread has dropped its locals, its allocations are not counted.
+    // After a thread has dropped its thread-local variables, its allocations are not counted.
     let _ = BYTES.try_with(|bytes| {
         bytes.set(bytes.get().wrapping_add(allocated).wrapping_sub(freed));
     });
@@ -74,19 +74,20 @@ fn count(allocated: usize, freed: usize) {
 unsafe impl GlobalAlloc for CountingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size(), 0);
-        // SAFETY: the caller keeps the contract of `alloc`, which is the system allocator's.
+        // SAFETY: the caller keeps the contract of `alloc`, and the system allocator has the same
+        // one.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
         count(0, layout.size());
-        // SAFETY: `at` came from `alloc` above, which calls the system's allocator.
+        // SAFETY: `at` came from `alloc` or `realloc` here, which call the system's allocator.
         unsafe { System.dealloc(at, layout) }
     }
 
     unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         count(size, layout.size());
-        // SAFETY: `at` came from `alloc` above, which calls the system's allocator.
+        // SAFETY: `at` came from `alloc` or `realloc` here, which call the system's allocator.
         unsafe { System.realloc(at, layout, size) }
     }
 }

@@ -8,15 +8,15 @@ use std::{
 /// Time that a test waits for a condition before it fails; long, because the machine may be busy.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The time for which a waiting test yields, and for which it then sleeps between two tries. A thread that
-/// only yields takes a CPU away from the processes that it waits for.
+/// The time for which a waiting test only yields, and then the pause between two tries. A thread
+/// that only yields takes a CPU away from the processes that it waits for.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// Waits until `condition` returns true. `what` describes it in the panic message.
+/// Waits until `condition` returns true. `what` describes the condition in the panic message.
 ///
 /// # Panics
 ///
-/// After [`PATIENCE`].
+/// If the condition is false for as long as [`PATIENCE`].
 pub fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
     let began = Instant::now();
     while !condition() {
@@ -25,7 +25,7 @@ pub fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
         if waited < PAUSE {
             thread::yield_now();
         } else {
-            // Not a sleep, which some tests make fail.
+            // Not `sleep`, because some tests make its system call fail.
             thread::park_timeout(PAUSE);
         }
     }

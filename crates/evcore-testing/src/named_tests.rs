@@ -1,4 +1,5 @@
-//! A harness for a test program that starts itself again, as a server with a single thread.
+//! A harness for a test program that starts itself again as a server, or forks. Such a program must
+//! have a single thread, so it cannot use the standard harness.
 
 use std::panic;
 use std::process::ExitCode;
@@ -14,8 +15,9 @@ macro_rules! named_tests {
     };
 }
 
-/// Runs the tests one after another and prints their results as the usual harness does. As there, a
-/// word among the `arguments` selects the tests whose names contain it. Fails if no test runs.
+/// Runs the tests one after another, and prints their results as the standard harness does. If
+/// there is a word among the `arguments`, only tests whose names contain it run. Fails if no test
+/// runs.
 pub fn run_named_tests(
     tests: impl IntoIterator<Item = NamedTest>,
     arguments: &[String],

@@ -1,19 +1,19 @@
-//! Reports of tests, or of attempts, that could not run on this machine.
+//! Reports of tests that could not run on this machine, and of attempts that did not count.
 
 use std::{
     io::{self, Write},
     thread,
 };
 
-/// Reports that the calling test cannot run here, or that something in it did not count.
+/// Reports that the calling test cannot run here, or that one of its attempts did not count.
 ///
-/// `cargo xtask test` lists these reports at its end.
+/// `cargo xtask test` lists these reports at the end of its output.
 ///
-/// Call it on the thread of the test, whose name the harness has given it.
+/// Call it on the test's own thread, because the report takes the test's name from the thread.
 pub fn not_run(reason: &str) {
     let thread = thread::current();
     let name = thread.name().unwrap_or("a test");
     let line = format!("not run: {name}: {reason}\n");
-    // The harness captures `eprintln!`, and shows nothing of a test that passes.
+    // Not `eprintln!`, because the harness captures its output, and drops it if the test passes.
     let _ = io::stderr().write_all(line.as_bytes());
 }

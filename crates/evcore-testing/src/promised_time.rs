@@ -1,4 +1,4 @@
-//! Promises with a time: when a test fails, and when it may try again.
+//! Checks of promised times, which allow for a busy machine.
 
 use std::{
     fs, thread,
@@ -10,13 +10,14 @@ use crate::not_run;
 /// Time that a test adds to each promised time. (A promised time is, for example, the delay after
 /// which another worker accepts.)
 ///
-/// It covers what no promise includes: the turn under way, and the start of a process in place of a
-/// dead one. On a busy machine all takes longer: the sum is multiplied by one more than the number of
-/// threads per processor that want to run, and is at most [`SLICES_MAX`] above the promised time.
+/// The slice covers what no promise includes: the turn under way, and the start of a process in
+/// place of a dead one. On a busy machine everything takes longer, so the sum is multiplied by 1
+/// plus the number of runnable threads per processor. The result exceeds the promised time by at
+/// most [`SLICES_MAX`].
 pub const SLICE: Duration = Duration::from_millis(250);
 
-/// The most that is added. It is far below the minute of [`PATIENCE`](crate::PATIENCE), so a
-/// promise that is broken by a minute is found.
+/// The maximum that is added to a promised time. It is far below the minute of
+/// [`PATIENCE`](crate::PATIENCE), so that a test fails if the promised event is a minute late.
 pub const SLICES_MAX: Duration = Duration::from_secs(5);
 
 fn longest(promised: Duration, threads_per_processor: Option<f64>) -> Duration {
@@ -25,8 +26,8 @@ fn longest(promised: Duration, threads_per_processor: Option<f64>) -> Duration {
     busy.map_or(most, |busy| busy.min(most))
 }
 
-/// Returns whether so many other threads want to run that a test of what a machine at rest does cannot
-/// succeed.
+/// Returns whether more than two threads per processor want to run, or their number is unknown. On
+/// such a machine, a test of what happens on an idle machine cannot succeed.
 #[must_use]
 pub fn is_busy() -> bool {
     threads_per_processor().is_none_or(|threads| threads > 2.0)
@@ -43,11 +44,11 @@ fn threads_per_processor() -> Option<f64> {
     Some(average.max(now) / processors as f64)
 }
 
-/// Asserts that a promise was kept, by now.
+/// Asserts that an event that has just happened came in the `promised` time after `since`.
 ///
 /// # Panics
 ///
-/// If more than the promised time and what a busy machine adds have passed `since`.
+/// If it came later, even with the time that is added to a promised time (see [`SLICE`]).
 #[track_caller]
 pub fn assert_within(what: &str, promised: Duration, since: Instant) {
     let took = since.elapsed();
@@ -57,14 +58,14 @@ pub fn assert_within(what: &str, promised: Duration, since: Instant) {
     }
 }
 
-/// Number of attempts, at most.
+/// The maximum number of attempts.
 const ATTEMPTS_MAX: u32 = 20;
 
-/// Makes an attempt whose result counts only if it takes at most `limit`. An example is a test that
-/// uses the second that a server grants.
+/// Makes attempts until one takes at most `limit`, and fails if that attempt failed. An example is
+/// a test that must do something within the second of grace that a server gives to a connection.
 ///
-/// An attempt returns how long it took, and its result. If it was in time, the result counts. If it
-/// was late, it is listed in the summary of `cargo xtask test`, and repeated.
+/// `attempt` returns the time that it took, and its result. An attempt that took longer is listed
+/// in the summary of `cargo xtask test`, and repeated.
 ///
 /// # Panics
 ///

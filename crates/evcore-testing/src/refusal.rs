@@ -4,10 +4,11 @@ use std::{fmt::Display, io};
 
 use crate::not_run;
 
-/// Returns what was opened. If the kernel refuses it, reports the calling test as
+/// Returns the value that was opened. If the kernel refused to open it, reports the calling test as
 /// [not run](not_run), and returns `None`.
 ///
-/// Only `ENOSYS` and `EPERM` are refusals: the kernel lacks the call, or forbids it.
+/// Only two errors are refusals: `ENOSYS`, if the kernel lacks the call, and `EPERM`, if it forbids
+/// the call.
 ///
 /// # Panics
 ///

@@ -20,7 +20,8 @@ impl Scratch {
     pub fn new(name: &str) -> Self {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        // The path is short, because the path of a Unix socket in it must fit in some 100 bytes.
+        // The path is short, because the path of a Unix socket in the directory must fit into some
+        // 100 bytes.
         let directory = format!("evcore-{}-{number}-{name}", std::process::id());
         let path = std::env::temp_dir().join(directory);
         fs::create_dir(&path).expect("a directory for temporary files");
@@ -33,7 +34,7 @@ impl Scratch {
         &self.0
     }
 
-    /// The path of a file in it.
+    /// The path of a file in the directory.
     #[must_use]
     pub fn file(&self, name: &str) -> PathBuf {
         self.0.join(name)

@@ -4,7 +4,7 @@ use std::process::{Command, Stdio};
 
 /// Returns whether strace is installed and may trace processes here.
 ///
-/// It is tried on a program that always succeeds, so a failure is one of strace itself.
+/// Runs `true` under strace. This program always succeeds, so a failure is one of strace itself.
 #[must_use]
 pub fn strace_works() -> bool {
     Command::new("strace")

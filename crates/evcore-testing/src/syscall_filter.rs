@@ -1,10 +1,11 @@
-//! Makes system calls fail, by a seccomp filter (Linux) on a thread and the processes it starts.
+//! Makes system calls fail in a thread and in the processes that it starts, by a seccomp filter
+//! (Linux).
 
 #![allow(unsafe_code, reason = "a seccomp filter is installed")]
 
 use libc::{BPF_ABS, BPF_JEQ, BPF_JMP, BPF_JSET, BPF_K, BPF_LD, BPF_RET, BPF_W, c_int, c_long};
 
-/// The offsets of the call's number and of the low half of `mmap`'s flags.
+/// The offsets, in the filter's input, of the call's number and of the low half of `mmap`'s flags.
 const NUMBER_AT: u32 = 0;
 const MMAP_FLAGS_AT: u32 = if cfg!(target_endian = "little") {
     40
@@ -13,7 +14,7 @@ const MMAP_FLAGS_AT: u32 = if cfg!(target_endian = "little") {
 };
 
 /// Runs `claim` in a thread in which `call` fails with `errno`. The call also fails in the
-/// processes that the thread starts. If it is `mmap`, only calls for shared memory fail.
+/// processes that the thread starts. If `call` is `mmap`, only calls for shared memory fail.
 ///
 /// # Panics
 ///
@@ -65,7 +66,7 @@ fn install(filter: &mut [libc::sock_filter]) {
         len: u16::try_from(filter.len()).expect("a few steps"),
         filter: filter.as_mut_ptr(),
     };
-    // SAFETY: the call has no pointer. It only keeps this thread from gaining privileges.
+    // SAFETY: no pointer is passed. The call only keeps this thread from gaining privileges.
     let result = unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) };
     assert_eq!(result, 0, "prctl(PR_SET_NO_NEW_PRIVS)");
     // SAFETY: `program` points to the instructions of `filter`, which outlives the call.

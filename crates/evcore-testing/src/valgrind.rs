@@ -6,17 +6,16 @@ use std::thread;
 
 use crate::not_run;
 
-/// Set in the process that valgrind runs.
+/// The environment variable that marks the process that valgrind runs.
 const INSIDE: &str = "EVCORE_INSIDE_VALGRIND";
 
-/// Runs `work` in a process under valgrind: the calling test is started again there, alone.
+/// Runs `work` under valgrind, in a process that runs only the calling test.
 ///
 /// On a machine without valgrind, the test is reported as not run.
 ///
 /// # Panics
 ///
-/// If the process fails. Also if it is called outside a test, because it takes the test's name from
-/// its thread.
+/// If the process fails, or if the calling thread does not have the name of a test.
 pub fn under_valgrind(work: impl FnOnce()) {
     if env::var_os(INSIDE).is_some() {
         return work();
@@ -26,7 +25,8 @@ pub fn under_valgrind(work: impl FnOnce()) {
     let program = env::current_exe().expect("the path of the test program");
     let mut valgrind = Command::new("valgrind");
     valgrind.args(["--tool=none", "--quiet"]).arg(program);
-    // With one test thread, the test still runs on a thread with its name.
+    // Two threads, because with one the harness may run the test on the main thread, which does not
+    // have the test's name.
     valgrind.args(["--exact", test, "--test-threads=2"]);
     match valgrind.env(INSIDE, "1").output() {
         Ok(output) => {

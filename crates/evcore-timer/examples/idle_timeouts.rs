@@ -1,7 +1,7 @@
 //! Idle timeouts with a timer queue alone; a channel of events stands for the poller.
 //!
 //! Three connections may each be idle for 20 ms. Connection 1 is active at first, so its timer is
-//! re-armed again and again: with `Lazy` that is one store.
+//! re-armed again and again. With `Lazy`, each re-arm is one store.
 
 use std::sync::mpsc;
 use std::thread;

@@ -15,8 +15,8 @@ use crate::queue::TimerQueue;
 ///   moves.
 /// - New deadlines are compared with the one in the queue, so small steps do not add up: a timer
 ///   fires less than the slack before or after the deadline that it was last armed with.
-/// - This also holds within a phase: a timer that is due and not yet popped fires from its old
-///   arming if a handler moves it by less than the slack.
+/// - This also holds within a phase: a timer that is due and not yet popped still fires with its
+///   old deadline if a handler moves it by less than the slack.
 ///
 /// With a slack of 0 every re-arm moves the timer. Periodic timers of a
 /// [`TimerHeap`](crate::TimerHeap) cannot be armed through the wrapper.

@@ -85,7 +85,8 @@ impl<Q: TimerQueue> TimerQueue for FarApart<Q> {
 }
 
 proptest! {
-    // A fourth of the usual number: the tables are large, and each step checks all of them.
+    // A fourth of the usual number of cases, because the tables are large and each step checks all
+    // of them.
     #![proptest_config(ProptestConfig { cases: config().cases / 4, ..config() })]
 
     #[test]

@@ -7,8 +7,8 @@
 //!
 //! - The order is total, by deadline and then by arming;
 //!   [`next_deadline`](TimerQueue::next_deadline) is exact and costs a load.
-//! - `arm` takes at most log₄ n steps up or down, and none for a deadline later than all others, as
-//!   most are. `disarm` and a timer that fires take at most log₄ n steps.
+//! - `arm` takes at most log₄ n steps up or down, and no step for a deadline later than all others,
+//!   which is the usual case. `disarm` and a timer that fires take at most log₄ n steps.
 //! - A timer that is armed for a deadline that has passed goes on a separate heap. If a phase was left
 //!   early, the first calls of the next phase merge these timers into one heap, at most 8 a call.
 
@@ -31,7 +31,7 @@ use crate::sorted::{Entry, Heap, Place, Places};
 /// It fires once however many of its periods have passed, and then keeps to its grid: the next
 /// deadline is the first after `now` that is a whole number of periods after the one that fired.
 /// This is the rule of Go's tickers.
-/// If that deadline would be above [`u64::MAX`], the timer is disarmed.
+/// If the next deadline would be above [`u64::MAX`], the timer is disarmed.
 ///
 /// `arm`, `reinsert_in_phase` and `disarm` make a timer non-periodic; `clear` does so for all.
 ///
@@ -73,14 +73,14 @@ pub struct TimerHeap {
     overdue: Overdue,
     /// All tables and heaps use rows in place of ids.
     rows: Rows,
-    // Invariant: it holds all rows.
+    // Invariant: it has a place for each row.
     places: PlaceTable,
     // Invariant: 0 for rows that are not armed or not periodic.
     periods: SparseBlocks<u64, PERIODS_BLOCK>,
-    /// True once a timer was periodic. Until then, arming does not look up a period.
+    /// True if a timer was ever periodic. Until then, arming does not look up a period.
     has_periods: bool,
-    /// The number of insertions, which orders equal deadlines. At one per nanosecond it lasts for
-    /// 584 years.
+    /// The number of insertions, which orders equal deadlines. At one per nanosecond, the number
+    /// suffices for 584 years.
     insertions: u64,
     /// The latest `now` so far. A timer that is armed for a tick at or before it is overdue.
     horizon: u64,
@@ -260,7 +260,7 @@ impl TimerHeap {
         }
     }
 
-    /// Takes a timer off its heap, or counts it as armed if it has none. Its place in the table
+    /// Takes a timer off its heap, or counts it as armed if it is on none. Its place in the table
     /// stays as it was.
     fn take_off_or_count(&mut self, place: Option<Place>) {
         match place {
@@ -304,7 +304,8 @@ impl TimerHeap {
         first.filter(|&(_, deadline)| deadline <= now)
     }
 
-    /// Arms a timer that fired for its next period, or removes it.
+    /// Arms a timer that has fired for its next period, if it is periodic, and disarms it
+    /// otherwise.
     fn rearm_or_remove(&mut self, row: u32, deadline: u64, now: u64) {
         let next = self
             .period_at(row)

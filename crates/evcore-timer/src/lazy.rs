@@ -5,9 +5,9 @@
 //! queued deadline expires, the timer is inserted again at the recorded one if that is later.
 //! Between two queued deadlines a timer moves once, however often it was re-armed.
 //!
-//! The table holds nothing else. The queued deadline is never after the recorded one, so a re-arm to a
-//! deadline after the recorded one needs no other number. For an earlier deadline, the queue's own
-//! deadline is looked up.
+//! The table holds only recorded deadlines. The queued deadline is never after the recorded one, so
+//! a re-arm to a deadline after the recorded one needs no other number. For an earlier deadline,
+//! the queue's own deadline is looked up.
 //!
 //! Most disarmed timers are armed again, for the next request or the next connection. So a few disarmed
 //! timers are left in the queue. The table keeps the deadline of each, so arming it again for a later
@@ -72,8 +72,8 @@ use crate::queue::TimerQueue;
 #[derive(Clone, Debug)]
 pub struct Lazy<Q> {
     queue: Q,
-    /// The deadline of each id; with [`LEFT`], if the timer is disarmed and left in the queue;
-    /// [`UNARMED`]; or [`AS_QUEUED`].
+    /// The deadline of each id, with the bit [`LEFT`] if the timer is disarmed and left in the
+    /// queue. It is [`UNARMED`] or [`AS_QUEUED`] if there is no such deadline.
     // Invariant: a timer with a deadline here is in the queue, at that deadline or before.
     deadlines: SparseBlocks<u64, BLOCK>,
     /// The number of disarmed timers in the queue.
@@ -104,7 +104,7 @@ const LEFT: u64 = 1 << 63;
 /// The timer is armed for a deadline that only the queue has.
 const AS_QUEUED: u64 = LEFT;
 
-/// The most timers that are left in the queue. Each may cost a wake-up once.
+/// The most disarmed timers that are left in the queue. Each may cost one wake-up.
 const LEFT_MAX: usize = 64;
 
 /// The default limit of moves in one call. With a million armed timers each move costs a few cache
@@ -147,12 +147,13 @@ impl<Q: TimerQueue> Lazy<Q> {
         &self.queue
     }
 
-    /// Arms a timer that is not armed, or to an earlier deadline.
+    /// Arms a timer that is not armed, or re-arms one to an earlier deadline or to a tick that has
+    /// passed.
     #[inline(never)]
     fn arm_slow(&mut self, id: u32, deadline: u64) {
         let may_wait = self.may_wait(deadline);
         match self.deadlines.near_mut(id) {
-            // Left in the queue, with this deadline or one before it.
+            // The timer was left in the queue, with this deadline or one before it.
             Some(recorded) if may_wait && is_not_after(*recorded ^ LEFT, deadline) => {
                 *recorded = deadline;
                 self.left -= 1;
@@ -176,14 +177,16 @@ impl<Q: TimerQueue> Lazy<Q> {
         self.record(id, deadline);
     }
 
-    /// Returns whether the table can have this deadline, and it is after the latest `now`.
+    /// Returns whether the table can have this deadline, and the deadline is after the latest
+    /// `now`.
     #[inline]
     fn may_wait(&self, deadline: u64) -> bool {
         deadline > 0 && signed(deadline) > self.latest_now
     }
 
-    /// Returns the first timer that fires, beginning with this one from the queue. Timers that were
-    /// re-armed are inserted again. It is not inlined, so that a call that finds no timer is short.
+    /// Returns the first timer that fires, beginning with one that the queue has just yielded.
+    /// Timers that were re-armed are inserted again. It is not inlined, so that a call that finds
+    /// no timer is short.
     #[inline(never)]
     fn pop_moved(&mut self, mut id: u32, mut queued: u64, now: u64) -> Option<(u32, u64)> {
         let mut moves_left = self.moves_max;
@@ -209,7 +212,7 @@ impl<Q: TimerQueue> Lazy<Q> {
         }
     }
 
-    /// Disarms a timer in the queue too, if it is armed.
+    /// Disarms a timer, if it is armed, and removes it from the queue.
     #[inline(never)]
     fn disarm_queued(&mut self, id: u32) -> bool {
         match self.deadlines.get_mut(id) {
@@ -241,8 +244,9 @@ impl<Q: TimerQueue> Lazy<Q> {
     }
 }
 
-/// Returns whether a deadline of the table is at or before another. False for [`UNARMED`], which becomes
-/// the highest number, and for whatever has the bit of [`LEFT`].
+/// Returns whether a deadline of the table is at or before another. Returns false for [`UNARMED`],
+/// which becomes the highest number. Also returns false for a value with the bit [`LEFT`], if the
+/// other deadline is below 2^63.
 #[inline]
 fn is_not_after(recorded: u64, deadline: u64) -> bool {
     recorded.wrapping_sub(1) < deadline

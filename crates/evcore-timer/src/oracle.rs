@@ -22,7 +22,7 @@ pub(crate) trait TestedQueue: TimerQueue {
     /// True if [`next_deadline`](TimerQueue::next_deadline) is never early.
     const EXACT_WAKE_UPS: bool = true;
 
-    /// Re-arming by less than this changes nothing.
+    /// Re-arming a timer to a deadline that is nearer than this to the old one changes nothing.
     const SLACK: u64 = 0;
 
     /// Panics if an invariant does not hold. Called after each change.
@@ -49,20 +49,19 @@ impl<Q: TestedQueue> TestedQueue for Box<Q> {
 /// armed before it.
 const GAP: u64 = 1 << 32;
 
-/// Timers by deadline and number of arming.
+/// Timers by deadline and arming number.
 #[derive(Debug, Default)]
 pub(crate) struct Oracle {
     queue: BTreeMap<(u64, u64), u32>,
     keys: HashMap<u32, (u64, u64)>,
     periods: HashMap<u32, u64>,
     armings: u64,
-    /// `now` of the current phase, and the first number of arming that is too late for it.
+    /// `now` of the current phase, and the first arming number that is too late for the phase.
     phase: Option<(u64, u64)>,
     /// The next number of the gap before the phase.
     reinsertions: u64,
     slack: u64,
-    /// True if the next deadline is compared after each step. A wheel that is never asked for it
-    /// keeps the chunks of left slots.
+    /// True if the next deadline is compared after each step, and not only after the last.
     compares_next: bool,
 }
 
@@ -98,7 +97,7 @@ impl Oracle {
         expired
     }
 
-    /// Continues or begins the phase of `now`; returns the first number of arming that is too late for
+    /// Continues or begins the phase of `now`; returns the first arming number that is too late for
     /// it.
     fn enter_phase(&mut self, now: u64) -> u64 {
         match self.phase {
@@ -251,7 +250,7 @@ impl Tick {
 }
 
 /// The configuration of tests with scripts. Each choice of a script seeds a generator of random
-/// numbers. Seeding the default one takes longer than the script itself.
+/// numbers. Seeding proptest's default generator takes longer than the script itself.
 pub(crate) fn config() -> ProptestConfig {
     ProptestConfig {
         rng_algorithm: RngAlgorithm::XorShift,
@@ -312,7 +311,7 @@ fn play_phase<Q: TestedQueue>(
     }
 }
 
-/// A pause must not let the caller sleep over what is due.
+/// Panics if a paused queue would let the caller sleep although a timer is due.
 fn assert_may_pause<Q: TestedQueue>(now: u64, limit: u64, queue: &mut Q, oracle: &Oracle) {
     let is_due = oracle.eligible(now, limit).next().is_some();
     assert!(

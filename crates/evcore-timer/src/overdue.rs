@@ -1,9 +1,10 @@
 //! Timers that were overdue when they were armed.
 //!
 //! They are kept separately, because a phase fires only timers that were armed before it began: a
-//! handler that arms a timer for a tick that has passed must not keep the phase from ending. So a timer
-//! armed now waits on one heap, `waiting`, and those that the phase may fire are on another, `due`. When
-//! a phase begins after one that was completed, the two heaps change roles, which moves no timer.
+//! handler that arms a timer for a tick that has passed must not keep the phase from ending. So a
+//! timer that is armed now waits on the heap `waiting`, and the timers that the phase may fire are
+//! on the heap `due`. When a phase begins after one that was completed, the two heaps change roles,
+//! which moves no timer.
 //!
 //! If a phase was left early, timers of both heaps are due in the next. Then `waiting` becomes a third,
 //! empty heap for timers that are armed meanwhile, and each call moves some timers from the former
@@ -34,14 +35,15 @@ pub(crate) struct Overdue {
     /// The phase's own sequence. The phase may fire timers up to it, and timers that are inserted into
     /// the phase have it.
     limit: u64,
-    /// The number of armings and phases so far. At one per nanosecond it lasts for 584 years.
+    /// The number of armings and phases so far. At one per nanosecond, the number suffices for 584
+    /// years.
     sequence: u64,
     /// The number of timers that were inserted into this phase.
     inserted: u32,
 }
 
 impl Overdue {
-    /// The number of heaps; places have lower heap numbers.
+    /// The number of heaps. Their own numbers are below it.
     pub(crate) const HEAPS: u8 = 3;
 
     pub(crate) const fn new() -> Self {

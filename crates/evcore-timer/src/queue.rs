@@ -29,7 +29,8 @@ pub(crate) const ID_MAX: u32 = (1 << 27) - 1;
 /// A phase yields only timers that were armed before its first call.
 /// So a handler that arms a timer with a deadline at or before `now` does not loop: that timer
 /// fires in the next phase, and until then [`next_deadline`](Self::next_deadline) reports it as due.
-/// A timer that is disarmed or armed again during the phase does not fire from its old arming.
+/// A timer that is disarmed during the phase does not fire. A timer that is armed again fires only
+/// for its new arming.
 ///
 /// `now` should not go back. If it does, timers that are not due at the new `now` wait until they
 /// are.
@@ -62,9 +63,9 @@ pub trait TimerQueue: Debug + Send {
     ///
     /// Every `u64` is a deadline, 0 and [`u64::MAX`] included.
     ///
-    /// An id that was never armed before may allocate a few blocks of up to 4 KiB. If the system has
-    /// no memory left, the process aborts, as with any collection of the standard library. A queue's
-    /// `with_capacity` allocates most of it early.
+    /// Arming an id for the first time may allocate a few blocks of up to 4 KiB. If the system has
+    /// no memory left, the process aborts, as with any collection of the standard library. A
+    /// queue's `with_capacity` allocates most of the memory early.
     ///
     /// # Panics
     ///
@@ -74,7 +75,7 @@ pub trait TimerQueue: Debug + Send {
 
     /// Disarms the timer of `id`, and returns whether it was armed.
     ///
-    /// Returns false if it was never armed or has fired; that is not an error.
+    /// Returns false if the timer was never armed or has fired, which is not an error.
     fn disarm(&mut self, id: u32) -> bool;
 
     /// Removes one timer that is due at `now`, and returns its id and its deadline.
@@ -114,8 +115,9 @@ pub trait TimerQueue: Debug + Send {
     /// armed.
     ///
     /// The result is never later than the earliest deadline. Some queues document that it may be
-    /// earlier: the call at that tick may then yield no timer, but the next tick is later, unless
-    /// the phase is [paused](Self::has_more). The call may tidy up what disarmed timers have left.
+    /// earlier. `pop_expired` at that tick may then yield no timer, and afterwards this method
+    /// returns a later tick, unless the phase is [paused](Self::has_more). It takes `&mut self`
+    /// because a queue may tidy up what disarmed timers have left.
     #[must_use]
     fn next_deadline(&mut self) -> Option<u64>;
 
@@ -196,7 +198,7 @@ impl<Q: TimerQueue + ?Sized> TimerQueue for Box<Q> {
     }
 }
 
-/// Panics if there are more than the ids up to [`ID_MAX`].
+/// Panics if this is more than the number of ids up to [`ID_MAX`].
 pub(crate) fn assert_room(ids: usize) {
     assert!(
         ids <= ID_MAX as usize + 1,

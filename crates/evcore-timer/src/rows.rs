@@ -1,9 +1,9 @@
 //! Rows of tables, for ids that need not be dense.
 //!
 //! Tree and heap have a row of their tables for each id, and name timers by row. Runs of adjacent ids
-//! have adjacent rows. As long as ids come into use one after the other, each id is its own row. A run
-//! that is far ahead gets the next rows instead, so that rows are allocated for it alone; from then on,
-//! new runs are looked up in a list.
+//! have adjacent rows. As long as ids come into use one after the other, each id is its own row. A
+//! run that is far ahead gets the next free rows instead, so that no rows are allocated for the ids
+//! before it. From then on, new runs are looked up in a list.
 
 use crate::blocks::SparseBlocks;
 use crate::queue::assert_dense;
@@ -27,7 +27,7 @@ pub(crate) struct Rows {
     /// The ids below this number are their own rows.
     // Invariant: a multiple of `RUN`.
     own: u32,
-    /// The first row of each run that is not its own row, by run.
+    /// The first row of each run whose ids are not their own rows, by run.
     firsts: SparseBlocks<u32, BLOCK>,
     /// The first id of each run, by `row / RUN`.
     ids: Vec<u32>,

@@ -1,8 +1,8 @@
 //! A four-ary heap of timers, and the places of timers on it.
 //!
 //! Entry `i` is the parent of entries `4 i + 1` to `4 i + 4`. The table begins with three unused
-//! entries, so that the four children of an entry are in one block. An entry contains its whole key, so
-//! a comparison reads the heap alone; the table of places is only written.
+//! entries, so that the four children of an entry are in one block. An entry contains its whole
+//! key, so a comparison reads only the heap. The table of places is only written.
 
 use crate::blocks::Blocks;
 use crate::queue::ID_MAX;
@@ -113,7 +113,7 @@ impl Heap {
         }
     }
 
-    /// An empty heap with memory for `timers`.
+    /// An empty heap with memory for `timers` timers.
     pub(crate) fn with_capacity(number: u8, timers: usize) -> Self {
         let mut heap = Self::new(number);
         heap.cover(timers);
@@ -171,7 +171,7 @@ impl Heap {
         Some(first)
     }
 
-    /// Replaces an entry by another, and moves that up or down to its place.
+    /// Replaces an entry by another, and moves the new one up or down to its place.
     #[inline]
     pub(crate) fn replace(&mut self, index: usize, entry: Entry, places: &mut impl Places) {
         if entry.is_before(self.at(index)) {
@@ -370,7 +370,8 @@ mod tests {
 
     #[test]
     fn the_last_entry_may_move_up_after_a_removal() {
-        // The last entry, 12, is a child of 10. Moved below 100, it is too early there.
+        // The last entry, 12, is a child of 10. The removal puts it below 100, where it is too
+        // early.
         let mut deadlines = vec![0, 100, 10];
         deadlines.extend([90; 2]);
         deadlines.extend([101, 102, 103, 104, 12]);

@@ -109,7 +109,8 @@ impl<Q: TimerQueue> TimerTable<Q> {
         self
     }
 
-    /// Arms a timer to expire once when `after` has passed. An armed timer gets the new deadline.
+    /// Arms a timer, which expires when `after` has passed, and is then disarmed. An armed timer
+    /// gets the new deadline.
     ///
     /// # Panics
     ///
@@ -231,9 +232,9 @@ impl<Q: TimerQueue> TimerTable<Q> {
     }
 
     /// Returns the time by which the loop must wake up for the next timer; [`NEVER`](Self::NEVER)
-    /// if none is armed. It is early if the earliest timer was moved to a later deadline, or if the
-    /// [`next_deadline`](TimerQueue::next_deadline) of the queue is. A phase at that time then
-    /// yields no timer.
+    /// if none is armed. The time is early if the earliest timer was moved to a later deadline, or
+    /// if the queue's [`next_deadline`](TimerQueue::next_deadline) is early. A phase at that time
+    /// then yields no timer.
     #[inline]
     #[must_use]
     pub fn due_at_ns(&mut self) -> u64 {
@@ -408,7 +409,7 @@ mod tests {
     #[test]
     #[should_panic(expected = "index 536870912")]
     fn an_index_that_is_too_high_is_refused() {
-        // Its product with the stride is 2^32.
+        // The index times the stride is 2^32.
         timers(8, 0).arm(1 << 29, Timer::READ, 0, Duration::ZERO);
     }
 

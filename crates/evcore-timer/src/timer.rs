@@ -1,11 +1,11 @@
-//! The numbers by which the timers of an index are named.
+//! The number that distinguishes a timer from the other timers of its index.
 
 use std::fmt;
 
 /// One of the timers of an index in a [`TimerTable`](crate::TimerTable). The application gives each a
 /// name and a purpose.
 ///
-/// A table has up to eight for each index, numbered from 0. [`READ`](Self::READ) and
+/// A table has up to eight timers for each index, numbered from 0. [`READ`](Self::READ) and
 /// [`WRITE`](Self::WRITE) are nginx's names for the first two, `rev->timer` and `wev->timer`.
 ///
 /// ```
@@ -30,8 +30,8 @@ impl Timer {
     /// Maximum number of timers of an index.
     pub const MAX_PER_INDEX: u8 = 8;
 
-    /// The timer with this number, which must be below the number of timers of each index. A call with
-    /// any other timer panics.
+    /// The timer with this number, which must be below the number of timers of each index. A table
+    /// panics if it is called with any other timer.
     #[must_use]
     pub const fn new(number: u8) -> Self {
         Self(number)

@@ -74,7 +74,7 @@ use crate::queue::{self, TimerQueue};
 pub struct TimerTree {
     /// The timers that were not overdue when they were armed.
     tree: RedBlackTree,
-    /// The overdue timers, whose heaps have nodes in place of ids.
+    /// The overdue timers. Their heaps name a timer by its node, not by its id.
     // Invariant: of timers with equal deadlines, those in the tree were armed before these.
     overdue: Overdue,
     /// The latest `now` so far. A timer that is armed for a tick at or before it is overdue.

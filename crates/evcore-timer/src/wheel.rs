@@ -3,8 +3,8 @@
 //! A server arms, re-arms and disarms timers all the time, and few of them ever fire. So the wheel
 //! sorts as little as possible: a timer is put into a slot whose width grows with its distance, and
 //! is not touched again until that slot is reached.
-//! After G. Varghese and T. Lauck, *Hashed and Hierarchical Timing Wheels*, 1987 (their scheme 7),
-//! with a bitmap of the slots, so that empty slots are skipped without a walk.
+//! The design follows G. Varghese and T. Lauck, *Hashed and Hierarchical Timing Wheels*, 1987
+//! (their scheme 7), with a bitmap of the slots, so that empty slots are skipped without a walk.
 //!
 //! The slots cover the ticks whose high 32 bits equal those of the wheel's position. Two kinds of timers
 //! are on heaps: those *far* ahead, with other high bits, and those that were *overdue* when they were
@@ -13,18 +13,19 @@
 //! # Guarantees
 //!
 //! - The order is exact, to the tick. Slots are lists in the order of arming, and at any moment
-//!   there is one slot for each new deadline. A coarse slot is emptied from its back, each timer to
-//!   the front of its finer slot, so timers that are armed meanwhile stay behind: equal deadlines
-//!   never change places.
-//! - The position and the horizon, the latest `now`, never go back. So of timers with equal deadlines
-//!   the far ones were armed first, then those in a slot, then the overdue ones.
+//!   there is exactly one slot for each new deadline. A coarse slot is emptied from its back, and
+//!   each timer goes to the front of its finer slot. So timers that are armed meanwhile stay
+//!   behind, and equal deadlines never change places.
+//! - The position and the horizon (the latest `now`) never go back. So of timers with equal
+//!   deadlines the far ones were armed first, then those in a slot, then the overdue ones.
 //! - The wheel keeps one tick before which nothing is due, [`quiet_until`](TimerWheel::quiet_until).
-//!   A deadline before it lowers it. A phase in which a timer may be due ends with a search for the
-//!   next, as does the disarming of the earliest timer. So with few timers it is mostly the earliest
-//!   deadline itself. After a search it may be the start of a slot of a coarser level, which is early:
-//!   this costs at most one wake for each of the three coarser levels between two timers that fire.
-//! - A phase before that tick changes nothing, and does not move the position. The order is still kept,
-//!   because the slot of a deadline depends on the position alone.
+//!   Arming a timer for an earlier deadline lowers it. A phase in which a timer may be due ends
+//!   with a search for the next tick, and so does disarming the earliest timer. With few timers,
+//!   the tick is mostly the earliest deadline itself. After a search it may be the start of a slot
+//!   on a coarser level, which is early. Between two timers that fire, this costs at most one wake
+//!   for each of the three coarser levels.
+//! - A phase whose `now` is before that tick changes nothing, and does not move the position. The
+//!   order is still kept, because the slot of a deadline depends only on the position.
 //!
 //! # Cost
 //!
@@ -32,14 +33,14 @@
 //!   timers on a heap: log₄ n steps.
 //! - `next_deadline`, and `pop_expired` while nothing is due: a load and a comparison.
 //! - The search for the next deadline reads two words of a bitmap, the first slot and the fronts of the
-//!   heaps. A slot that all its timers have left costs some more, once: its chunk is returned. One
-//!   search returns at most 64.
+//!   heaps. A slot that all its timers have left costs some more once, because its chunks are
+//!   freed. One search frees the chunks of at most 64 slots.
 //! - `pop_expired`: a timer moves at most three times in its life, by the calls that reach its slots;
 //!   with ticks of a millisecond and deadlines within a minute, once or twice. One call moves at
 //!   most 64 timers. If a slot holds more, the call [pauses](TimerQueue::has_more), and the next
 //!   calls go on.
-//! - The call that begins a phase: O(1). If the previous phase was left early with overdue timers, it
-//!   and the next calls merge the two heaps of overdue timers, at most 8 timers a call.
+//! - The call that begins a phase: O(1). If the previous phase was left early with overdue timers,
+//!   this call and the next ones merge the two heaps of overdue timers, at most 8 timers a call.
 
 mod deadline_slot;
 mod lists;
@@ -87,8 +88,8 @@ const FAR: u8 = Overdue::HEAPS;
 ///
 /// 8 bytes for each id, in blocks of 512 ids. Some 6 bytes for each armed timer, because up to 14
 /// timers of one slot share 64 bytes. A timer that is alone in its slot takes all 64. In addition,
-/// the wheel takes 16 KiB, and at most 128 KiB for slots that timers have left. Each of these keeps
-/// 64 or 128 bytes until it is reached.
+/// the wheel takes 16 KiB, and at most 128 KiB for slots that timers have left. Each of these slots
+/// keeps 64 or 128 bytes until it is reached.
 ///
 /// The tables grow by 4 KiB, copy nothing, and do not shrink. An id far above the others allocates one
 /// block, and each call for it takes a search in a map, until about half of the blocks below it are in
@@ -112,7 +113,8 @@ const FAR: u8 = Overdue::HEAPS;
 pub struct TimerWheel {
     nodes: Nodes,
     // Invariant: a timer is in the slot that is being drained, in the slot of its deadline as seen
-    // from `position`, or on a heap. One in a slot has the high half of `position`.
+    // from `position`, or on a heap. The deadline of a timer in a slot has the high half of
+    // `position`.
     lists: Lists,
     /// Timers that were too far ahead for a slot when they were armed.
     far: Heap,
@@ -120,7 +122,7 @@ pub struct TimerWheel {
     // Invariant: no deadline in a slot is before it, and it is not after `horizon`.
     position: u64,
     /// The last tick that has a slot. It is cached, because every arming needs it.
-    // Invariant: the last with the high half of `position`.
+    // Invariant: the last tick with the high half of `position`.
     reach: u64,
     /// The coarse slot whose timers are being moved to finer slots, while it still holds some.
     // Invariant: it starts at `position`, and its timers were armed before those with the same
@@ -248,8 +250,8 @@ impl TimerWheel {
         true
     }
 
-    /// Takes a timer off its list or heap, or counts it as armed if it is detached. Does not change its
-    /// spot.
+    /// Takes an armed timer off its list or heap, and counts an unarmed one as armed. Does not
+    /// change its spot.
     fn detach(&mut self, id: u32) {
         let spot = self.nodes.at_mut(id).spot;
         if spot.is_armed() {
@@ -268,7 +270,8 @@ impl TimerWheel {
         }
     }
 
-    /// Inserts a detached timer into the slot or the heap for its deadline.
+    /// Inserts a detached timer, which is on no list or heap, into the slot or the heap for its
+    /// deadline.
     fn insert(&mut self, id: u32, deadline: u64) {
         if self.fits(deadline) {
             let slot = slot_of(deadline, self.position);

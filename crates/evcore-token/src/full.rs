@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::fmt;
 
-/// The error of [`Table::insert`](crate::Table::insert) into a full table: hands the value back.
+/// The error of [`Table::insert`](crate::Table::insert) into a full table, with the refused value.
 ///
 /// # Examples
 ///
@@ -17,8 +17,8 @@ use std::fmt;
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Full<T>(pub T);
 
-// Neither implementation requires `T: Debug`, so that the error of every table can be printed and
-// unwrapped.
+// `Debug` and `Display` do not require `T: Debug`, so that the error of every table can be printed,
+// and every result of `insert` unwrapped.
 impl<T> fmt::Debug for Full<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Full(..)")

@@ -1,8 +1,8 @@
 //! Idle connections, the longest idle first, with a grace for the connections that became idle last.
 //!
-//! A time for each connection would take memory, so there are marks in the list, among the connections.
-//! A connection that follows a mark, up to the next one, became idle after the first of the two was set
-//! and before the second was due.
+//! A time for each connection would take memory. Instead, the list has a few marks among the
+//! connections, each with the time at which it was set. The connections between a mark and the next
+//! one became idle within one period after the mark was set.
 
 use crate::lru::LruList;
 
@@ -12,15 +12,16 @@ const NEVER: u64 = u64::MAX;
 /// The number of marks that are due within the grace.
 const PERIODS: u64 = 8;
 
-/// The number of marks: as many as can be set within the grace and one period.
+/// The number of marks, which is the number that can be set within the grace and one period.
 const MARKS: u32 = 9;
 
 /// A list of idle connections by their index, the longest idle first.
 ///
-/// A server that stops evicts its idle connections. Connections that became idle within a *grace* before
-/// the stop get that time once more, because their next request may be on its way. The idle time of a
-/// connection is measured with a precision of an eighth of the grace. Times are in nanoseconds of the
-/// caller's clock. A connection takes 8 bytes, as in [`LruList`]. The calls for one connection are O(1).
+/// A server that stops closes (*evicts*) its idle connections. Connections that became idle within
+/// a *grace* before the stop are evicted only after a further grace, because their next request may
+/// be on its way. The idle time of a connection is measured with a precision of an eighth of the
+/// grace. Times are in nanoseconds of the caller's clock. A connection takes 8 bytes, as in
+/// [`LruList`]. The calls for one connection are O(1).
 ///
 /// ```
 /// use evcore_token::IdleList;
@@ -55,7 +56,7 @@ pub struct IdleList {
     waiting: Option<Waiting>,
 }
 
-/// The connections that a shutdown does not evict yet: those between two marks.
+/// The two marks between which the connections stand that a shutdown does not evict yet.
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
     after: u32,
@@ -81,7 +82,7 @@ impl IdleList {
         }
     }
 
-    /// Makes a connection the one that became idle last.
+    /// Lists a connection as the one that became idle last.
     ///
     /// # Panics
     ///
@@ -139,8 +140,8 @@ impl IdleList {
         ids.filter_map(|id| id.checked_sub(MARKS))
     }
 
-    /// Begins a shutdown, after which no mark is set. Returns the grace if connections became idle within
-    /// it; `None` if none did.
+    /// Begins a shutdown, after which no mark is set. Returns the grace if connections became idle
+    /// within a grace before `now_ns`, and `None` otherwise.
     pub fn begin_shutdown(&mut self, now_ns: u64) -> Option<u64> {
         self.next_mark_ns = NEVER;
         let by_age = (1..=MARKS).map(|n| (self.newest + n) % MARKS);
@@ -158,19 +159,19 @@ impl IdleList {
         Some(self.grace_ns)
     }
 
-    /// The connection that a shutdown evicts next. Connections with a grace are left out until
-    /// [`end_grace`](Self::end_grace).
+    /// The connection that a shutdown evicts next. Connections that became idle just before the
+    /// shutdown are left out until [`end_grace`](Self::end_grace).
     #[must_use]
     pub fn next_of_shutdown(&self) -> Option<u32> {
         let Some(Waiting { after, before }) = self.waiting else {
-            return self.oldest(); // one mark may be left
+            return self.oldest(); // skips the mark that may be left
         };
         let earlier = self.list.oldest().filter(|id| *id != after);
         let id = earlier.or_else(|| self.list.newer_than(before))?;
         Some(id - MARKS)
     }
 
-    /// Ends the grace of a shutdown: its connections are evicted too.
+    /// Ends the grace of a shutdown, so that the connections that were left out are evicted, too.
     pub fn end_grace(&mut self) {
         if let Some(Waiting { after, before }) = self.waiting.take() {
             self.remove_mark(after);
@@ -187,7 +188,7 @@ impl IdleList {
         self.next_mark_ns = now_ns.saturating_add(self.period_ns);
     }
 
-    /// Makes a mark the last of the list.
+    /// Puts a mark at the end of the list.
     fn add_mark(&mut self, mark: u32) {
         self.marks += u32::from(!self.list.contains(mark));
         self.list.touch(mark);
@@ -274,7 +275,7 @@ mod tests {
     #[test]
     #[should_panic(expected = "is above")]
     fn an_index_that_is_too_high_is_refused() {
-        IdleList::with_expected(1, 1000).touch(u32::MAX - MARKS + 1, 0); // it wraps onto a mark
+        IdleList::with_expected(1, 1000).touch(u32::MAX - MARKS + 1, 0); // wraps to a mark
     }
 
     proptest! {

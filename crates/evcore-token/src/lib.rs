@@ -21,7 +21,7 @@ pub use table::{Table, VacantEntry};
 pub use token::Token;
 pub use token_set::TokenSet;
 
-// All types are `Send`: created on one thread, used on another.
+// The tables and lists are `Send`, so that a thread can use one that another thread has created.
 const _: () = {
     const fn is_send<T: Send>() {}
     is_send::<Table<u8>>();

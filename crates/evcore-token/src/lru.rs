@@ -1,7 +1,7 @@
 //! A list of ids in the order of their last use, least recently used first.
 //!
 //! The ids are linked through a side table, so moving one to the end takes the same time however
-//! many are listed. There is no time in the list: the order of the calls is the order of use.
+//! many are listed. The list contains no times; the order of the calls is the order of use.
 //!
 //! Deliberately absent: generations. The code that removes the value of an id also removes the id
 //! from the list, so an id is enough.
@@ -38,7 +38,7 @@ pub struct LruList {
     newest: u32,
     // Invariant: the number of ids between `oldest` and `newest`, both included.
     len: u32,
-    /// The number of ids at which the growth of the table stops once, before it goes on for higher ids.
+    /// The number of ids at which the table's growth stops once, before higher ids resume it.
     expected: u32,
 }
 
@@ -63,7 +63,7 @@ impl Link {
 }
 
 impl LruList {
-    /// The highest id that can be listed; the table needs two numbers as marks.
+    /// The highest id that can be listed. The two higher numbers are marks of the table.
     pub const MAX_ID: u32 = u32::MAX - 2;
 
     /// Creates an empty list. Allocates nothing.
@@ -89,7 +89,7 @@ impl LruList {
         idle
     }
 
-    /// Moves `id` to the most recently used end, and lists it if it was not.
+    /// Moves `id` to the most recently used end, or adds it there if it was not listed.
     ///
     /// O(1), except when the table grows because `id` is higher than any before.
     ///
@@ -217,8 +217,7 @@ impl LruList {
         self.len += 1;
     }
 
-    /// Grows the table until it covers an id. It grows by at least a quarter, so rising ids cost O(1)
-    /// each, and little of it is unused.
+    /// Grows the table until it covers an id.
     #[cold]
     fn cover(&mut self, index: usize) {
         let (len, held, expected) = (index + 1, self.links.len(), self.expected as usize);

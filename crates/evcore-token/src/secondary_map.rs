@@ -1,7 +1,8 @@
 //! Values by tokens that another table gives out.
 //!
-//! It does not use slab, which chooses the index of a value itself. Generations are stored in a vector
-//! of their own, because next to a value a generation would take 8 bytes with padding (decision 0014).
+//! The map does not use the crate `slab`, which chooses the index of a value itself. Generations
+//! are stored in a vector of their own, because next to a value a generation would take 8 bytes
+//! with padding (decision 0014).
 
 use std::{fmt, iter, num::NonZeroU32};
 
@@ -10,9 +11,9 @@ use crate::{growth, token::Token};
 /// A map from tokens to values, where a [`TokenSet`](crate::TokenSet) or an event loop gives out the
 /// tokens. A stale token never finds the value of a later one.
 ///
-/// There may be several of these maps for one set of tokens. A value takes 4 bytes in addition to its
-/// size, and memory is reserved for each index up to the highest that had a value. All calls that take a
-/// token are O(1), [`insert`](Self::insert) amortised.
+/// There may be several of these maps for one set of tokens. Each index up to the highest that had
+/// a value takes an `Option<T>` and 4 bytes more. All calls that take a token are O(1), but
+/// [`insert`](Self::insert) is amortised O(1).
 ///
 /// ```
 /// use evcore_token::{SecondaryMap, TokenSet};
@@ -31,7 +32,8 @@ use crate::{growth, token::Token};
 pub struct SecondaryMap<T> {
     /// The generation of each value's token, by index; `None` for an index without a value.
     generations: Vec<Option<NonZeroU32>>,
-    // Invariant: as long as `generations`, with a value exactly where there is a generation.
+    // Invariant: it has the length of `generations`, and a value exactly where there is a
+    // generation.
     values: Vec<Option<T>>,
     // Invariant: the number of values.
     len: usize,
@@ -67,7 +69,7 @@ impl<T> SecondaryMap<T> {
         let generation = self.generations[index].replace(token.generation());
         let before = self.values[index].replace(value);
         self.len += usize::from(before.is_none());
-        // The value of an ended token is not this token's.
+        // A value of an earlier token at this index is dropped.
         before.filter(|_| generation == Some(token.generation()))
     }
 
@@ -92,7 +94,7 @@ impl<T> SecondaryMap<T> {
         self.values[token.index() as usize].as_ref()
     }
 
-    /// The value of a token, mutable; `None` if it has none here or is stale.
+    /// The value of a token, mutable; `None` if the token has no value here or is stale.
     #[inline]
     #[must_use]
     pub fn get_mut(&mut self, token: Token) -> Option<&mut T> {

@@ -23,7 +23,7 @@ pub use vacant_entry::VacantEntry;
 /// A bounded table of values, each named by a [`Token`].
 ///
 /// A slot takes 4 bytes for the generation in addition to its value. The slab may need memory to
-/// distinguish a free slot from a used one: no memory for most types that contain a `Vec`, a `Box` or a
+/// distinguish a free slot from a used one: none for most types that contain a `Vec`, a `Box` or a
 /// `bool`, and 8 bytes for a plain integer of 8 bytes.
 ///
 /// When the memory is used up, [`insert`](Self::insert) grows the table and moves all values:
@@ -46,7 +46,7 @@ pub struct Table<T> {
     // Invariant: no more slots than `limit`, so no index is `u32::MAX`.
     slots: Slab<Option<T>>,
     /// For each slot the generation of its value, or of its next value if it is free.
-    // Invariant: it has as many entries as slots were ever used at once.
+    // Invariant: its length is the highest number of slots that were ever in use at once.
     generations: Vec<NonZeroU32>,
     // Invariant: the number of slots that hold `None`.
     retired: u32,
@@ -93,7 +93,8 @@ impl<T> Table<T> {
         Some(VacantEntry::new(self, token))
     }
 
-    /// Removes and returns the value, which makes `token` stale; `None` if it already is stale.
+    /// Removes and returns the value, which makes `token` stale; `None` if `token` was stale
+    /// already.
     pub fn remove(&mut self, token: Token) -> Option<T> {
         let index = token.index() as usize;
         if !self.contains(token) {
@@ -271,7 +272,7 @@ impl<T> Table<T> {
     }
 }
 
-/// A count or an index of slots as `u32`; there are no more slots than the limit.
+/// A count or an index of slots as `u32`.
 #[inline]
 #[expect(clippy::cast_possible_truncation, reason = "the limit is a u32")]
 const fn narrow(slots: usize) -> u32 {

@@ -29,7 +29,7 @@ use std::num::{NonZeroU32, NonZeroU64};
 // Invariant: the high half is a generation, so it is not zero.
 pub struct Token(NonZeroU64);
 
-// Side tables hold many of these, so the niche is checked at compile time.
+// Side tables hold many values of this type, so its size is checked at compile time.
 const _: () = assert!(size_of::<Option<Token>>() == 8);
 
 impl Token {
@@ -71,7 +71,7 @@ impl Token {
         self.0.get() as u32
     }
 
-    /// The generation: how many values the slot has held so far, counted from 1.
+    /// The generation: 1 for the first value of the slot, 2 for the second, and so on.
     #[inline]
     #[must_use]
     #[allow(

@@ -1,10 +1,10 @@
 //! The set of tokens in use, for a program that gives out tokens itself.
 //!
-//! This is a primary table: it decides which token begins. A [`SecondaryMap`](crate::SecondaryMap)
-//! keeps values under tokens that were given out here.
+//! This is a primary table: it decides which token is given out next. A
+//! [`SecondaryMap`](crate::SecondaryMap) keeps values under tokens that were given out here.
 //!
-//! The set deliberately does not use slab: an index takes one word, and the token of an event is looked
-//! up by one comparison (decision 0014).
+//! The set deliberately does not use the crate `slab`, so that an index takes 8 bytes, and the
+//! token of an event is looked up by one comparison (decision 0014).
 
 use std::num::NonZeroU32;
 
@@ -13,8 +13,8 @@ use crate::{growth, token::Token};
 /// The tokens that are in use. An index has at most one of them, and no token is used twice.
 ///
 /// Use it if values are spread over side tables by index, so that no single table can give out the
-/// tokens. The set takes 8 bytes for each index up to the highest that was ever used, and no further
-/// memory for free indices.
+/// tokens. The set takes 8 bytes for each index up to the highest that was ever used. The list of
+/// free indices is in the same bytes.
 ///
 /// ```
 /// use evcore_token::TokenSet;
@@ -33,39 +33,40 @@ use crate::{growth, token::Token};
 #[derive(Debug)]
 pub struct TokenSet {
     occupants: Vec<Occupant>,
-    /// The index that was freed last, which is used first; [`END`] if there is none. The word of each
-    /// free index contains the index that was freed before it.
+    /// The index that was freed last, and is used next; [`END`] if no index is free. The word of
+    /// each free index contains the index that was freed before it.
     // Invariant: each index of this chain is vacant, and its generations are not used up.
     free: u32,
     /// The index of the first token. Lower indices are never occupied.
     first_index: u32,
-    /// The highest index.
+    /// The highest index that may be used.
     index_max: u32,
-    /// The number of indices to make room for at once.
+    /// The index at which the growth of the memory stops once.
     expected: u32,
 }
 
-/// The token that occupies an index. For a vacant index, it holds the generation of the last token, and
-/// in place of an index [`VACANT`] combined with the next free index, which no token has.
+/// The word of one index. If the index is occupied, the word is its token. If the index is vacant,
+/// the word has the generation of the last token, and in place of the index the next free index
+/// with the bit [`VACANT`]. No token has such an index.
 ///
 /// The word has the form of a token in both cases, so that the bits of an event are compared with one
 /// word.
 #[derive(Clone, Copy, Debug)]
 struct Occupant(Token);
 
-/// Part of the index of a vacant [`Occupant`].
+/// The bit that marks a vacant [`Occupant`].
 const VACANT: u32 = 1 << 31;
 
-/// The end of the free indices.
+/// The end of the chain of free indices.
 const END: u32 = VACANT - 1;
 
 impl TokenSet {
-    /// Creates an empty set for indices from `first_index` to about `expected`; there may be more, up
-    /// to `index_max`. Allocates nothing yet.
+    /// Creates an empty set for indices from `first_index` to about `expected`. Higher indices, up
+    /// to `index_max`, are used if needed. Allocates nothing yet.
     ///
     /// # Panics
     ///
-    /// If `index_max` is 2^31 - 1 or more. The numbers above mark vacant indices.
+    /// If `index_max` is 2^31 - 1 or more, because the set marks vacant indices with these numbers.
     #[must_use]
     pub const fn new(first_index: u32, expected: u32, index_max: u32) -> Self {
         assert!(index_max < END, "the numbers above mark vacant indices");
@@ -96,7 +97,7 @@ impl TokenSet {
     ///
     /// # Panics
     ///
-    /// In builds with debug assertions, if `token` is another one.
+    /// In builds with debug assertions, if `token` is not the next token.
     pub fn begin(&mut self, token: Token) {
         debug_assert_eq!(Some(token), self.next());
         let index = token.index() as usize;
@@ -258,7 +259,7 @@ mod tests {
         let [ended, current] = [(); 2].map(|()| begin(&mut set));
         set.end(ended);
         assert_eq!(set.find(current.to_bits()), Some(current));
-        // Bits without a generation, at an index that is vacant, occupied, and beyond the table.
+        // Bits without a generation, at a vacant index, at an occupied one, and beyond the table.
         for bits in 0..=3 {
             assert_eq!(set.find(bits), None, "{bits}");
         }
@@ -282,7 +283,7 @@ mod tests {
     }
 
     proptest! {
-        /// `Some(nth)` ends a token that was given out before, and `None` gives out another.
+        /// `Some(nth)` tries to end a token that was given out before, and `None` begins another.
         #[test]
         fn the_set_agrees_with_a_list_of_current_tokens(
             (first_index, room) in (0..5u32, 1..9u32),

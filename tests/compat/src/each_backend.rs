@@ -10,7 +10,8 @@ use polling::under_test;
 
 use crate::time_limit;
 
-/// Makes a `#[test]` of each program (a function with no arguments), which runs it on each backend.
+/// Makes a `#[test]` for each program (a function without arguments). The test runs the program on
+/// each backend.
 #[macro_export]
 macro_rules! on_each_backend {
     ($($program:ident),+ $(,)?) => {
@@ -27,12 +28,12 @@ macro_rules! on_each_backend {
 }
 
 /// Runs `program` on each backend of this system, each time in a process of its own. `name` is the
-/// name of the test, with its crate. If the environment names a backend, runs `program` here, on
-/// that one.
+/// name of the test, with its crate. If the environment names a backend, runs `program` in this
+/// process, on that backend.
 ///
 /// # Panics
 ///
-/// If the program fails on a backend, ran on another one, or did not run.
+/// If the program fails on a backend, runs on another backend, or does not run.
 pub fn run_on_each_backend(name: &str, program: fn()) {
     match env::var(under_test::BACKEND) {
         Ok(backend) => run_here(name, &backend, program),
@@ -58,7 +59,7 @@ fn run_elsewhere(name: &str, kind: BackendKind) {
     command.env(under_test::BACKEND, kind.to_string());
     let output = command.output().expect("this program starts");
     assert!(output.status.success(), "on {kind}: {}", told(&output));
-    // A test that is not found succeeds too.
+    // The status is not enough, because a child that does not find the test succeeds too.
     let receipt = receipt(name, &kind.to_string());
     let ran = told(&output).contains(&receipt);
     assert!(ran, "on {kind}, no {receipt:?}: {}", told(&output));

@@ -1,4 +1,4 @@
-//! Bytes to send, in which any mistake shows.
+//! Bytes to send, which show a lost, repeated or misplaced byte.
 
 /// `len` bytes that depend on all of `seed` and on their place (a linear congruential generator).
 #[must_use]

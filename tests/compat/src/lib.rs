@@ -1,8 +1,9 @@
-//! Common code of the programs of this package: each runs on every backend, in a process of its
-//! own.
+//! Common code of the programs of this package. Each program runs on every backend, in a process of
+//! its own.
 //!
 //! async-io has one reactor in each process, whose backend cannot be changed. So a test starts its
-//! program again for each backend, to run that one test, with the backend in the environment.
+//! own executable again for each backend. The environment names the backend, and only that test
+//! runs.
 
 mod each_backend;
 mod letters;

@@ -10,7 +10,7 @@ use std::time::Duration;
 use evcore::{EventLoop, Interest, Listener, Mode, Step, Stream, Timer, TokenMap};
 use tokio::io::unix::AsyncFd;
 
-/// Ends a test that hangs.
+/// Time after which a hanging test fails.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 type Result<T = ()> = std::result::Result<T, Box<dyn std::error::Error>>;
@@ -162,7 +162,7 @@ fn a_handle_wakes_a_loop_that_sleeps_in_tokio() {
         Ok(false)
     });
     let waking = async {
-        // The loop has found nothing to do and sleeps.
+        // After these yields, the loop has found nothing to do and sleeps.
         for _ in 0..10 {
             tokio::task::yield_now().await;
         }

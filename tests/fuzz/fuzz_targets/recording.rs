@@ -1,7 +1,8 @@
-//! Recordings, and a program that runs on them. The first byte of an input chooses whether the rest is a
-//! whole file, or the calls of turns that get their checksums here: a guess would not find them.
+//! Recordings, and a program that runs on them. If the first byte of an input is 0, the rest is a
+//! whole file. Otherwise the rest is the calls of turns that are as long as this byte says. Their
+//! checksums are computed here, because random bytes would not have valid ones.
 //!
-//! Oracles: what is read of a file that is cut is a beginning of what is read of the whole; a replay
+//! Oracles: the turns that are read from a cut file are the first turns of the whole file. A replay
 //! ends.
 
 #![no_main]
@@ -10,7 +11,7 @@ use evcore::{Builder, Connections, Step, balancer::Policy};
 use evcore_recording::{Outside, Recording, Replay, ReplayedListener, ReplayedStream};
 use libfuzzer_sys::fuzz_target;
 
-/// The most turns of a program. A recording of many waits would take long, and show nothing else.
+/// Maximum number of turns of a program. More turns would take long, and show nothing else.
 const TURNS: usize = 200;
 
 fuzz_target!(|input: &[u8]| {
@@ -34,7 +35,7 @@ fuzz_target!(|input: &[u8]| {
     run(&Replay::new(recording));
 });
 
-/// A recording of turns of this length.
+/// Makes a recording from calls, of which each turn gets `length` bytes.
 fn sealed(calls: &[u8], length: usize) -> Vec<u8> {
     let mut bytes = b"evcorec\n\x01\0\0\0\x07\0\0\0\x01\0\0\0\0\0\0\0".to_vec();
     bytes.extend(crc32fast::hash(&bytes).to_le_bytes());
@@ -48,7 +49,7 @@ fn sealed(calls: &[u8], length: usize) -> Vec<u8> {
     bytes
 }
 
-/// Sends back what comes.
+/// Runs a program on a replay. The program sends back what its clients send.
 fn run(replay: &Replay) {
     let builder = Builder::<ReplayedListener>::default().clock(replay.clock());
     let builder = builder.backend(replay.backend()).listener(replay.listener());

@@ -1,8 +1,8 @@
-//! The example server in the simulator. The code is the one that runs on sockets, without the files
-//! that call the system (`program`, `events`, `worker`, `listeners`).
+//! The reference server `httpd` in the simulator. Its code is the same as on sockets, except for
+//! the files that call the system (`program`, `events`, `worker`, `listeners`).
 //!
 //! Invariants: every request is answered, in its order and with its body, or its connection is
-//! closed. Without faults, all are answered.
+//! closed. Without faults, every request is answered.
 
 mod answers;
 mod browser;
@@ -30,7 +30,7 @@ const ADDRESS: ([u8; 4], u16) = ([10, 0, 0, 1], 80);
 /// The time by which every client has ended, because of the server's own timeouts.
 const TIME_LIMIT: Duration = Duration::from_secs(900);
 
-/// The server, driven by the simulator in place of its `worker`.
+/// The server, driven by the simulator in place of its file `worker`.
 struct Simulated {
     ev: EventLoop<SimListener>,
     server: Server<SimListener>,

@@ -59,8 +59,8 @@ impl Upload {
         self.client.is_done()
     }
 
-    /// The least time that the body keeps other bodies out. (It is 0 if the body was sent without
-    /// waiting, because it may have arrived before.)
+    /// The least time that the body keeps other bodies out. (It is 0 if the client did not wait for
+    /// `100 Continue`, because the body may have arrived before there was room for it.)
     pub(crate) fn takes_at_least(&self) -> Duration {
         let pieces = self.body.len() / PIECE;
         if self.waits_for_continue {

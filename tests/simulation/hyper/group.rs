@@ -56,8 +56,8 @@ impl App for Role {
     }
 }
 
-/// Runs servers and clients until each client has all its answers. Returns the number of wrong answers,
-/// and how many connections each server has accepted.
+/// Runs servers and clients until each client has all its answers. Returns the number of wrong
+/// answers, and the number of connections that each server has accepted.
 fn run(sim: &Sim) -> (u32, Vec<u32>) {
     let clients: Vec<Rc<Progress>> = (0..2 * CLIENTS).map(|_| Rc::default()).collect();
     let accepted: Vec<Rc<Cell<u32>>> = (0..SERVERS).map(|_| Rc::default()).collect();

@@ -1,9 +1,9 @@
 //! hyper's client against hyper's server, on `evcore-async` in the simulator.
 //!
-//! Server and clients are unmodified hyper: each node is a process of the simulation whose executor runs
-//! `async fn`. Without a fault that loses something, no session of a client may fail. Under all faults, a
-//! client tries again until it has all its answers, and each answer must be right. `planted` has bugs of
-//! a middleware, which these checks must find.
+//! Server and clients are unmodified hyper. Each node is a process of the simulation whose executor
+//! runs `async fn`. Without a fault that loses something, no session of a client may fail. Under
+//! all faults, a client tries again until it has all its answers, and each answer must be right.
+//! `planted` has bugs of a middleware, which these checks must find.
 
 mod group;
 mod planted;
@@ -30,11 +30,12 @@ const SERVER: &str = "10.0.0.1:80";
 const CLIENTS: usize = 3;
 const REQUESTS: u32 = 6;
 const BODY_MAX: u64 = 96 * 1024;
-/// The most milliseconds between an answer and the next request.
+/// Maximum number of milliseconds between an answer and the next request.
 const THINKING_MAX: u64 = 3_000;
-/// A client gives up a session that lasts longer. Only a fault or a bug makes one that long.
+/// The time after which a client gives up a session. Only a fault or a bug makes a session that
+/// long.
 const SESSION_MAX: Duration = Duration::from_secs(1_200);
-/// By then every client has its answers.
+/// The time by which every client has its answers.
 const TIME_LIMIT: Duration = Duration::from_secs(36_000);
 
 /// The version of HTTP between client and server.
@@ -46,7 +47,7 @@ enum Version {
 
 /// A process with an executor.
 struct Node {
-    // Dropped before the loop, so its tasks end first.
+    // The executor is dropped before the loop, so that its tasks end first.
     executor: Executor,
     ev: EventLoop<SimListener>,
 }
@@ -72,7 +73,7 @@ impl App for Node {
     }
 }
 
-/// The server, on any loop.
+/// Runs the server on a listener of any kind.
 async fn serve<L>(listener: L, version: Version, bug: Option<Bug>)
 where
     L: Acceptor<Stream: Transport + Source + Unpin> + Source + 'static,
@@ -94,13 +95,12 @@ where
     let _ = match version {
         Version::One => {
             let mut builder = hyper::server::conn::http1::Builder::new();
-            // The date is not simulated.
+            // hyper would read the date from the system, which is not simulated.
             builder.timer(LoopTimer).auto_date_header(false);
             builder.serve_connection(stream, service).await
         }
         Version::Two => {
             let mut builder = hyper::server::conn::http2::Builder::new(LocalExecutor);
-            // The date is not simulated.
             builder.timer(LoopTimer).auto_date_header(false);
             builder.serve_connection(stream, service).await
         }
@@ -137,7 +137,7 @@ async fn run_client(process: Process, version: Version, mut rng: Rng, progress: 
     while progress.answers.get() < REQUESTS {
         let connected = Stream::connect_with(&process, &SERVER.parse().unwrap()).await;
         let Ok(stream) = connected else {
-            // No failure: the server may not listen yet.
+            // This is not a failure, because the server may not listen yet.
             sleep(Duration::from_millis(100)).await;
             continue;
         };
@@ -219,8 +219,8 @@ async fn ask(
     Ok(())
 }
 
-/// Runs a server and its clients, until each client has all its answers. Returns the sum of what the
-/// clients have seen.
+/// Runs a server and its clients until each client has all its answers. Returns the sums of the
+/// clients' counts.
 fn run(sim: &Sim, version: Version, bug: Option<Bug>) -> Progress {
     let clients: Vec<Rc<Progress>> = (0..CLIENTS).map(|_| Rc::default()).collect();
     let (mut rng, progress) = (sim.rng(), clients.clone());
@@ -259,8 +259,8 @@ fn run(sim: &Sim, version: Version, bug: Option<Bug>) -> Progress {
     sum
 }
 
-/// Once all sessions have ended, the server has only its listener and one task, and clients have
-/// nothing.
+/// Checks that, when all sessions have ended, the server has only its listener and one task, and
+/// clients have nothing.
 fn check_end(sim: &Sim, workers: &mut Workers<Node>) {
     sim.set_faults(Faults::default());
     workers.run_for(2 * SESSION_MAX);
@@ -323,7 +323,7 @@ fn a_seed_repeats_its_trace() {
     }
 }
 
-/// The first seed whose clients see the bug.
+/// Returns the first seed whose clients see the bug.
 fn seeds_until_found(bug: Bug) -> u64 {
     let is_seen = |seed: &u64| {
         let sim = Sim::new(*seed);

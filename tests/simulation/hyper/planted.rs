@@ -19,7 +19,8 @@ use hyper::{
 /// A bug of a middleware.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Bug {
-    /// After a partial write, the rest is written when the stream is polled again, but nothing wakes it.
+    /// After a partial write, the rest is written when the stream is polled again, but nothing
+    /// wakes the task.
     LostWake,
     /// The timer of an idle connection is not moved when the client sends something.
     TimerNotReset,
@@ -27,17 +28,18 @@ pub(crate) enum Bug {
     BodyForgotten,
 }
 
-/// A stream that writes each buffer as a whole, and ends when it has been idle.
+/// A stream that writes each buffer as a whole, and ends when it was idle for [`IDLE_MAX`].
 pub(crate) struct Middleware<S: 'static> {
     stream: Stream<S>,
     bug: Option<Bug>,
     idle: Sleep,
-    /// The bytes of the present buffer that are written.
+    /// Number of bytes of the present buffer that are written.
     written: usize,
 }
 
-/// Longer than a client thinks, and than the network delays its bytes, but not than some connections
-/// live. So with the bug, the timer of a connection in use expires.
+/// The idle time after which a stream ends. A client thinks for less time, and the network delays
+/// its bytes by less, but some connections live longer. So with the bug, the timer of a connection
+/// in use expires.
 const IDLE_MAX: Duration = Duration::from_secs(12);
 
 impl<S> Middleware<S> {
@@ -97,7 +99,7 @@ impl<S: Transport + Source + Unpin> Write for Middleware<S> {
     }
 }
 
-/// A server that logs slow bodies looks at them in this interval.
+/// The interval at which a server looks at a body that arrives slowly, for example to log it.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// Receives a body.
@@ -105,7 +107,7 @@ pub(crate) async fn collect(mut body: Incoming, bug: Option<Bug>) -> Result<Byte
     let mut kept = Vec::new();
     loop {
         let received = if bug == Some(Bug::BodyForgotten) {
-            // The bytes are in the future.
+            // The future owns the bytes, so the timeout drops them.
             timeout(LOOK, async {
                 let mut all = Vec::new();
                 receive(&mut body, &mut all).await?;

@@ -27,7 +27,7 @@ impl TestClient {
                 true => format!("{name} {asked} {length}\n"),
                 false => format!("{length}\n"),
             };
-            // A head in pieces moves with its bytes.
+            // A request in pieces may move with the bytes that have arrived.
             script = if rng.below(2) == 0 {
                 script.send(request)
             } else {

@@ -1,8 +1,8 @@
 //! The server: it answers each request with the name of its client, and hands its connections over.
 //!
 //! The first line of a client is its name. Each further line is the length of a filling. The answer
-//! has the name, the number of the request and the filling. With descriptor stores, each line has all
-//! three, so that an idle connection has no state.
+//! has the name, the number of the request and the filling. With descriptor stores, each line has
+//! name, number and length, so that an idle connection has no state.
 
 use std::{
     cell::Cell,
@@ -23,7 +23,7 @@ pub(crate) const VERSION: u32 = 1;
 /// The time that a worker may take to stop.
 const STOP_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The most bytes of a connection that moves.
+/// Maximum number of unsent bytes of a connection that moves.
 const MOVING_BYTES_MAX: usize = 30_000;
 
 /// The answer to a request.
@@ -33,9 +33,10 @@ pub(crate) fn answer(name: &str, asked: u64, length: usize) -> Vec<u8> {
 
 /// The mailboxes of all workers, which their parent keeps.
 pub(crate) struct ParentMailboxes {
-    /// The sending end and the receiving end of each worker's own.
+    /// The two ends of each worker's own mailbox, for sending and for receiving.
     slots: Vec<(SimDescriptor, SimDescriptor)>,
-    /// Those for successors. The workers with one index, of all generations, have one.
+    /// The ends of the mailboxes for successors. The workers with one index, of all generations,
+    /// share one.
     pub(crate) successors: Vec<(SimDescriptor, SimDescriptor)>,
 }
 
@@ -93,7 +94,7 @@ pub(crate) struct EchoWorker {
     ev: EventLoop<SimListener>,
     handover: Handover<SimStream, WorkerMailboxes>,
     conns: Connections<Connection, SimStream>,
-    /// The handover has reported that something did not work.
+    /// True if the handover has reported that something failed.
     has_given_up: Rc<Cell<bool>>,
     index: usize,
     server: Server,
@@ -286,7 +287,7 @@ impl Connection {
         } else if self.name.is_empty() {
             line.trim_end().clone_into(&mut self.name);
         } else {
-            // If a state is of another connection, the rest of a line may be no length.
+            // If a bug mixes up the states of connections, the rest of a line may not be a length.
             let length = line.trim_end().parse().unwrap_or_default();
             self.output = answer(&self.name, self.asked, length);
             self.asked += 1;
@@ -294,7 +295,7 @@ impl Connection {
         true
     }
 
-    /// The bytes of a connection that can move.
+    /// The state of a connection as bytes; `None` if the connection cannot move now.
     fn state(&self) -> Option<Vec<u8>> {
         if self.is_at_eof || self.output.len() > MOVING_BYTES_MAX {
             return None;

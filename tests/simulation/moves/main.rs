@@ -2,13 +2,14 @@
 //!
 //! The code is the one that ships: `evcore-handover`, and the parts of `evcore-serve` below, over
 //! simulated streams and descriptors. Workers of three generations serve, and two reloads move the
-//! connections from one to the next. With rebalancing, workers give connections away meanwhile. With
-//! descriptor stores, an idle connection outlives its worker.
+//! connections from one to the next. With rebalancing, workers give connections away meanwhile.
+//! With descriptor stores, an idle connection outlives its worker.
 //!
 //! Invariants: each client gets its own answers, in their order, without a gap. A client loses its
-//! connection only if the worker is killed that owns it, and has no store that keeps it, or if that worker
-//! stops and two successors in a row have died. The simulator knows the owner: the worker whose poller watches the connection, or the
-//! only one that has a descriptor of it.
+//! connection only in two cases. The worker that owns it is killed, and no store keeps the
+//! connection; or that worker stops, and two successors in a row have died. The simulator
+//! determines the owner: the worker whose poller watches the connection, or the only one that has a
+//! descriptor of it.
 
 #![allow(
     dead_code,
@@ -73,13 +74,13 @@ struct Server {
     keeps: bool,
     group: SimGroup,
     mailboxes: Rc<ParentMailboxes>,
-    /// The stop of each worker. It holds for the successor of a killed one too.
+    /// The requested stop of each worker, which also applies to the replacement of a killed one.
     stops: Rc<[Cell<Option<Stop>>]>,
     slots: Rc<[Slot]>,
     totals: Rc<Totals>,
 }
 
-/// The connections of all workers that have moved.
+/// Counts of the connections that have moved, over all workers.
 #[derive(Debug, Default)]
 struct Totals {
     arrived: Cell<u64>,
@@ -105,11 +106,12 @@ impl Server {
         }
     }
 
-    /// Stops the workers of a generation. Those of the next one take their connections.
+    /// Stops the workers of a generation. The workers of the next generation take their
+    /// connections.
     fn reload(&self, workers: &mut Workers<Role>, generation: usize) {
         for index in generation * self.workers..(generation + 1) * self.workers {
             self.stops[index].set(Some(Stop::Graceful));
-            // The signal ends the wait.
+            // The call ends the worker's wait, as a signal does.
             workers.app_mut(index);
         }
     }
@@ -190,7 +192,7 @@ fn run(sim: &Sim, faults: Faults) -> (Vec<TestClient>, Rc<Totals>) {
         server.reload(&mut workers, generation);
     }
     let ends = workers.run_until(TIME_LIMIT, |_| clients.iter().all(TestClient::is_done));
-    // A client that has another answer waits for its own.
+    // A client with a wrong answer waits for ever, so wrong answers are reported first.
     clients.iter().for_each(TestClient::check_answers);
     assert!(ends, "a client was neither answered nor closed");
     server.reload(&mut workers, GENERATIONS - 1);
@@ -202,7 +204,7 @@ fn run(sim: &Sim, faults: Faults) -> (Vec<TestClient>, Rc<Totals>) {
     (clients, server.totals)
 }
 
-/// All faults except the pauses for which a departure is given up.
+/// All faults except pauses and clock jumps, after which a worker gives up its departure.
 fn faults() -> Faults {
     Faults::all()
         .without(Fault::Pause)

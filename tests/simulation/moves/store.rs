@@ -1,8 +1,8 @@
-//! Descriptor stores: each keeps the idle connections of one worker that is killed, and hands them on to
-//! its successor.
+//! Descriptor stores. Each keeps the idle connections of one worker if that worker is killed, and
+//! hands them on to its successor.
 //!
-//! The loop that sets the marks, and the way to the successor, are the code that ships. The store itself
-//! is a simulated process, which is killed like the others.
+//! The loop that sets the marks, and the way to the successor, are the code that ships. The store
+//! itself is a simulated process, which is killed like other processes.
 
 use std::{
     cell::{Cell, RefCell},
@@ -24,7 +24,7 @@ const DUE: Timer = Timer::new(0);
 pub(crate) struct Marks(&'static [AtomicU8]);
 
 thread_local! {
-    /// Marks of earlier runs.
+    /// Marks of earlier runs, which later runs use again.
     static UNUSED: RefCell<Vec<&'static [AtomicU8]>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -54,12 +54,12 @@ impl Drop for Marks {
 pub(crate) struct Slot {
     worker: RefCell<Option<(Process, &'static [AtomicU8])>>,
     store: RefCell<Option<(Process, Handle)>>,
-    /// The marks of the slot's workers, which outlive them.
+    /// The marks of the slot's workers. They outlive the workers.
     marks: RefCell<Vec<Marks>>,
 }
 
 impl Slot {
-    /// Makes the marks of a worker that begins, and gives it the store.
+    /// Makes the marks of a worker that begins, and connects it with the store of its slot.
     pub(crate) fn begin_worker(&self, process: &Process) -> &'static [AtomicU8] {
         let marks = Marks::new();
         let of_worker = marks.0;
@@ -77,7 +77,7 @@ impl Slot {
         }
     }
 
-    /// The worker has died.
+    /// Wakes the store, because the worker has died.
     pub(crate) fn wake_store(&self) {
         if let Some((_, handle)) = &*self.store.borrow() {
             handle.wake();
@@ -85,7 +85,7 @@ impl Slot {
     }
 }
 
-/// Connections that stores have kept, and those that successors have taken of them.
+/// Number of connections that stores have kept, and number of them that successors have taken.
 #[derive(Debug, Default)]
 pub(crate) struct Kept {
     pub(crate) all: Cell<usize>,
@@ -154,7 +154,8 @@ impl Store {
         }
     }
 
-    /// Nobody takes what is left.
+    /// Ends the present [`HandingOn`]. Nobody takes the connections that are left, so they are
+    /// closed.
     fn end(&mut self) {
         let (taken, left) = self.handing_on.take().expect("it has begun").end();
         let totals = &self.server.totals;

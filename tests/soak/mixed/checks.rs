@@ -39,7 +39,7 @@ const UPGRADED: &str = "httpd: the new binary is process";
 pub(super) struct Checks {
     /// The descriptors of the master, and of each worker, before the first client.
     descriptors: [Descriptors; 2],
-    /// The master's process id. A new binary has another one, and begins to count at
+    /// The master's process id. A new binary has another one, and its counters begin at
     /// `before_binary`.
     binary: u32,
     before_binary: Counts,
@@ -175,8 +175,8 @@ impl Checks {
         result.map_err(|error| format!("{error}: {wrong}"))
     }
 
-    /// Checks that no process has a renamed access log open. Counts the lines of each, and removes
-    /// it.
+    /// Checks that no process has a renamed access log open. Counts the log's lines, and removes
+    /// the log.
     fn check_old_logs(&mut self, site: &Site) -> Result<(), String> {
         let names = site.names().into_iter();
         for name in names.filter(|name| name.starts_with("access.log.")) {
@@ -259,7 +259,7 @@ fn all_run(site: &Site) -> Result<(), String> {
     result.map_err(|error| format!("{error}: {processes:?}"))
 }
 
-/// Requests `/status.json` on a new connection. The ledger counts both.
+/// Requests `/status.json` on a new connection. The ledger counts the request and the connection.
 fn ask(target: &Target) -> Result<Value, String> {
     let asked = || {
         let mut wire = Wire::tcp(target.tcp)?;
@@ -274,7 +274,7 @@ fn ask(target: &Target) -> Result<Value, String> {
 }
 
 /// The descriptors of a process. Files that the server keeps open for later requests are left out.
-/// So is its log, which a process opens again when it writes to it.
+/// The server's log is left out too, because a process opens it again when it writes to it.
 fn descriptors(site: &Site, pid: u32) -> Descriptors {
     let mut kinds = Descriptors::new();
     let root = site.directory.file("root").join("");

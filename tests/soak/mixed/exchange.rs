@@ -43,7 +43,7 @@ pub(super) struct ServedFile {
 #[derive(Debug)]
 pub(super) struct HeadSeen {
     pub(super) body_length: usize,
-    /// The connection ends after the body.
+    /// True if the connection ends after the body.
     pub(super) closes: bool,
 }
 
@@ -79,7 +79,7 @@ impl Exchange {
         self.answered(status, "text/plain", Body::Bytes(text.to_vec()))
     }
 
-    /// A request for the worker that serves the connection.
+    /// A request for the process id of the worker that serves the connection.
     pub(super) fn worker() -> Self {
         Self {
             fields: "\r\nContent-Type: application/json\r\nContent-Length: ".to_owned(),
@@ -197,7 +197,8 @@ impl Body {
         }
     }
 
-    /// Compares a response body with the expected one. Returns the process id in it, if there is one.
+    /// Compares a response body with the expected one. Returns the process id in it, if there is
+    /// one.
     pub(super) fn check(&self, body: &[u8]) -> Result<Option<u32>, String> {
         let is_right = match self {
             Self::Bytes(bytes) => body == bytes,

@@ -28,7 +28,8 @@ pub(super) struct Ledger {
     pub(super) turnovers: Spans,
     killed: Mutex<HashSet<u32>>,
     failure: Mutex<Option<String>>,
-    /// Each session holds it to read; a check of the idle server holds it to write.
+    /// Each session holds this lock for reading, and a check of the idle server holds it for
+    /// writing.
     pub(super) gate: RwLock<()>,
     over: AtomicBool,
 }
@@ -78,7 +79,7 @@ impl Spans {
 }
 
 impl Ledger {
-    /// Call it before the signal.
+    /// Records that a worker will be killed. Call this before the signal is sent.
     pub(super) fn will_be_killed(&self, pid: u32) {
         let mut killed = self.killed.lock().unwrap_or_else(PoisonError::into_inner);
         killed.insert(pid);

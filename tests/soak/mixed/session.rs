@@ -47,7 +47,7 @@ struct Session<'a> {
     wire: Wire,
     target: &'a Target,
     random: &'a mut Random,
-    /// The process id, if a response named it.
+    /// The process id of the worker, if a response named it.
     worker: Option<u32>,
     responses: u64,
     /// Number of requests that were sent or begun, and have no response.
@@ -264,7 +264,7 @@ impl Session<'_> {
         let worker = exchange.body.check(body).map_err(wrong)?;
         self.worker = worker.or(self.worker);
         self.answered = Instant::now();
-        // Pipelined requests are sent already.
+        // Further pipelined requests were sent before, without a pause.
         self.paused = Duration::ZERO;
         if closes && exchange.asks_for_close() {
             return Ok(self.wire.end()?);

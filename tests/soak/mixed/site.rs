@@ -64,19 +64,20 @@ impl Site {
             fs::create_dir(directory.file(empty)).expect("the directory is writable");
         }
         let files = ServedFile::write_all(&directory.file("root"));
-        // The kernel does not distribute the connections of Unix sockets.
+        // Under `reuseport`, the kernel does not distribute the connections of a Unix socket.
         let unix = (policy != "reuseport").then(|| directory.file("socket"));
         let mut command = Command::new(httpd());
         // All processes of the server, and of later binaries, are in one group of their own.
         command.process_group(0).current_dir(directory.file("cwd"));
         command.env("TMPDIR", directory.file("tmp"));
-        // The number is enough, and fits the usual limit on descriptors.
+        // This number of connections is enough, and fits the usual limit on descriptors.
         command.args(["--listen", "127.0.0.1:0", "--connections", "1000"]);
         command.arg("--workers");
         command.arg(WORKERS.to_string());
         command.args(["--accept", policy, "--poller", poller]);
-        // A loss is allowed only if the worker was killed. If a connection has since moved because of
-        // load, no response names its present worker. `moves` covers such connections.
+        // A loss is allowed only if the connection's worker was killed. With rebalancing, a
+        // connection may move to a worker that no response has named. `moves` tests such
+        // connections.
         command.args(["--rebalance", "off"]);
         if let Some(unix) = &unix {
             command.arg("--listen");
@@ -129,7 +130,7 @@ impl Site {
         Ok(())
     }
 
-    /// Stops a random worker for some time.
+    /// Suspends a random worker for some time.
     pub(super) fn stop_for(&mut self, ms: Range<usize>, random: &mut Random) {
         let workers = self.workers();
         if workers.is_empty() {
@@ -201,7 +202,7 @@ impl Site {
     }
 
     pub(super) fn signal(&self, signal: Signal) {
-        // If the master has ended, the expected effect of the signal is missing, which is found.
+        // If the master has ended, the missing effect of the signal is found.
         let _ = try_signal_to(self.master, signal);
     }
 
@@ -230,7 +231,7 @@ impl Site {
         Ok(ended.map(|(_, status)| status.exit_status() == Some(0)))
     }
 
-    /// The process ids and states of all processes, dead ones included.
+    /// The process ids and states of all processes of this server, including those that have ended.
     pub(super) fn processes(&self) -> Vec<(u32, char)> {
         let entries = fs::read_dir("/proc").expect("the system has it");
         let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());

@@ -18,7 +18,8 @@ pub(crate) async fn stops() {
     sleep(GRACE).await;
 }
 
-/// Announces the end of the connection to a request of this version, if the worker stops.
+/// Adds `Connection: close` to the response to a request of this version, if the worker stops and
+/// the version is HTTP/1.1.
 pub(crate) fn announce_stop<B>(version: Version, response: &mut Response<B>) {
     if is_shutting_down() && version == Version::HTTP_11 {
         let close = HeaderValue::from_static("close");
@@ -26,8 +27,8 @@ pub(crate) fn announce_stop<B>(version: Version, response: &mut Response<B>) {
     }
 }
 
-/// Runs a connection to its end, and makes it end if the worker stops. The connections of HTTP/1 and
-/// HTTP/2 have no trait in common.
+/// Runs a connection to its end, and ends it gracefully if the worker stops. It is a macro because
+/// hyper's connections of HTTP/1 and HTTP/2 have no trait in common.
 macro_rules! run_until_stopped {
     ($connection:expr) => {{
         let mut connection = std::pin::pin!($connection);

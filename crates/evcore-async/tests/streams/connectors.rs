@@ -1,4 +1,4 @@
-//! Connectors of a program.
+//! A connector that a program defines.
 
 use std::cell::RefCell;
 use std::io::{self, ErrorKind, Read};
@@ -10,8 +10,8 @@ use evcore::{Address, Connector, Transport};
 
 use crate::block_on;
 
-/// Connects to nobody: a stream that is ready, and has a peer only once bytes were sent, as with Fast
-/// Open.
+/// A connector whose stream is ready at once and has no peer, as with TCP Fast Open before the
+/// first bytes are sent.
 #[derive(Debug)]
 struct Deferred(RefCell<Option<evcore::Stream>>);
 

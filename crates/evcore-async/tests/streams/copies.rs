@@ -7,7 +7,7 @@ use futures_lite::AsyncReadExt;
 
 use crate::{MS, block_on, tcp_pair};
 
-/// A proxy between two pairs; returns the ends outside, and the task.
+/// Copies between two connections. Returns the outer end of each, and the task that copies.
 async fn proxy() -> io::Result<(
     TcpStream,
     TcpStream,
@@ -79,7 +79,7 @@ fn a_copy_ends_with_an_error_of_a_stream() {
         let (near, far, copying) = proxy().await?;
         near.write_all(b"unread").await?;
         far.read(&mut [0; 1]).await?;
-        drop(far); // with unread data: resets
+        drop(far); // resets the connection, because of unread data
         let error = copying.await.unwrap().unwrap_err();
         assert_eq!(error.kind(), ErrorKind::ConnectionReset);
         Ok(())

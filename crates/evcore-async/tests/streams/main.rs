@@ -36,7 +36,7 @@ pub(crate) async fn poll_once<F: Future>(mut future: Pin<&mut F>) -> Poll<F::Out
     poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx))).await
 }
 
-/// A listener of the runtime, with a client of the runtime that it has accepted.
+/// The two ends of a TCP connection of the runtime: the client's, and the accepted one.
 pub(crate) async fn tcp_pair() -> io::Result<(TcpStream, TcpStream)> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let address = listener.local_addr();
@@ -44,7 +44,7 @@ pub(crate) async fn tcp_pair() -> io::Result<(TcpStream, TcpStream)> {
     Ok((client?, accepted?.0))
 }
 
-/// A Unix stream of the runtime, and its peer, which blocks.
+/// A Unix stream of the runtime, and its peer, whose calls block.
 pub(crate) fn unix_pair() -> io::Result<(UnixStream, std::os::unix::net::UnixStream)> {
     let (near, far) = std::os::unix::net::UnixStream::pair()?;
     Ok((

@@ -1,4 +1,4 @@
-//! Blocking work, other descriptors, and a loop of steps.
+//! Blocking work, other descriptors, and loops that the test itself drives by steps.
 
 use std::cell::{Cell, RefCell};
 use std::io::{self, ErrorKind, Read, Write};
@@ -96,12 +96,12 @@ fn jobs_get_room_in_the_order_in_which_they_began_to_wait() {
                 })
             })
             .collect();
-        yield_now().await; // they wait
+        yield_now().await; // the jobs wait
         jobs[0].abort();
         jobs[2].abort();
         drop(sender);
         assert!(blocking.await.unwrap());
-        // Nothing waits before this job except the others.
+        // This job is the last to get room, so the other jobs have ended before it.
         pool.run(|| ()).await.unwrap();
         assert_eq!(*order.borrow(), [1, 3, 4]);
         Ok(())
@@ -194,7 +194,7 @@ fn a_writer_that_was_put_off_goes_on_with_any_report() {
     let executor = Executor::new(&mut ev);
     let writing = executor.spawn(&mut ev, async {
         let (near, far) = unix_pair()?;
-        // After 32 calls in a turn, a call is put off.
+        // After 32 calls in a turn, a call is put off to the next turn.
         for _ in 0..BYTES {
             near.write_all(&[0]).await?;
         }
@@ -209,7 +209,7 @@ fn a_writer_that_was_put_off_goes_on_with_any_report() {
                 _ => None,
             };
             executor.on_step(&mut ev, step);
-            // It merges with the post for which the writer waits.
+            // This post merges with the one for which the writer waits.
             of.into_iter()
                 .for_each(|token| _ = ev.post_next(token, Ready::READABLE));
         }
@@ -217,7 +217,7 @@ fn a_writer_that_was_put_off_goes_on_with_any_report() {
     assert!(writing.is_finished());
 }
 
-/// Runs a turn of a loop of steps.
+/// Runs a turn of the loop.
 fn turn(ev: &mut EventLoop, executor: &Executor) {
     ev.wait_at_most(Duration::ZERO).unwrap();
     while let Some(step) = ev.next_step() {
@@ -317,7 +317,7 @@ fn steps_of_tokens_that_have_ended_do_not_come_back() {
             .unwrap(),
         executor.spawn(&mut ev, sleeping).unwrap(),
     ];
-    // The step of a post comes after those of the stream and of the sleep.
+    // This turn polls both tasks after its events and timers, so both wait when it ends.
     ev.wait_at_most(Duration::ZERO).unwrap();
     while let Some(step) = ev.next_step() {
         executor.on_step(&mut ev, step);

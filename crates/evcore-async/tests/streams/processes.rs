@@ -51,7 +51,7 @@ fn a_receiver_that_is_dropped_takes_nothing_from_others() {
         raise(SIGHUP)?;
         second.recv().await;
         drop(second);
-        raise(SIGHUP)?; // ends nothing
+        raise(SIGHUP)?; // does not end the process
         let third = Signals::new(SIGHUP)?;
         raise(SIGHUP)?;
         third.recv().await;
@@ -89,7 +89,7 @@ fn signals_that_came_while_nobody_waited_are_one() {
     });
 }
 
-/// tokio: `no_runtime_panics_creating_signals`, and its error for a forbidden one.
+/// tokio: `no_runtime_panics_creating_signals`, and tokio's error for a forbidden signal.
 #[test]
 fn a_signal_that_cannot_be_handled_is_an_error() {
     block_on(async {
@@ -131,7 +131,7 @@ fn the_end_of_a_child_is_its_status() {
     });
 }
 
-/// tokio: `process_kill_after_wait`, and kills.
+/// tokio: `process_kill_after_wait`. Here the child is also killed before its end.
 #[test]
 fn a_child_that_is_killed_has_ended() {
     use std::os::unix::process::ExitStatusExt;
@@ -143,7 +143,7 @@ fn a_child_that_is_killed_has_ended() {
         }
         child.get_mut().kill()?;
         assert_eq!(child.wait().await?.signal(), Some(SIGKILL));
-        child.get_mut().kill()?; // does nothing
+        child.get_mut().kill()?; // has no effect
         Ok(())
     });
 }

@@ -181,7 +181,7 @@ fn listeners_get_the_room_of_a_full_loop_by_turns() {
     Runtime::from(ev).block_on(test).unwrap();
 }
 
-/// A waker that drops the stream of this thread.
+/// A waker that drops the stream in `STREAM`.
 struct DropsStream;
 
 thread_local! {
@@ -441,7 +441,7 @@ fn into_inner_keeps_a_connection_open() {
 fn a_task_makes_at_most_128_calls_in_one_poll() {
     const BYTES: usize = 1_000;
     block_on(async {
-        // Each of them alone could make 32 calls.
+        // In one turn, each of the eight streams could make 32 calls.
         let pairs = [(); 8].map(|()| unix_pair().unwrap());
         for (_, far) in &pairs {
             (&mut &*far).write_all(&[7; BYTES])?;
@@ -463,7 +463,7 @@ fn a_task_makes_at_most_128_calls_in_one_poll() {
             }
         })
         .await;
-        // Some of the calls are those that would block.
+        // Calls that would block are not in `most`, but count against the limit.
         assert!((100..=128).contains(&most), "{most}");
         Ok(())
     });
@@ -481,7 +481,7 @@ fn a_stream_that_is_always_ready_starves_nobody() {
             }
         });
         for _ in 0..100 {
-            sleep(MS).await; // it comes back in spite of the other task
+            sleep(MS).await; // it ends although the other task is always ready
         }
         greedy.abort();
         drop(greedy);
@@ -508,7 +508,7 @@ fn a_stream_of_another_runtime_is_an_error() {
         );
     };
     Runtime::new().unwrap().block_on(other).unwrap();
-    drop(stream); // outside: its token ends at the next step
+    drop(stream); // outside its runtime, so its token ends at the next step
     assert_eq!(runtime.event_loop().stats().active, 1);
     runtime.block_on(async {}).unwrap();
     assert_eq!(runtime.event_loop().stats().active, 0);

@@ -26,7 +26,7 @@ use rustix::{
 
 const VERSION: u32 = 7;
 
-/// Lets one test run at a time, and checks that it leaves as many descriptors as it found.
+/// Lets one test run at a time, and checks that the test leaves as many descriptors open as before.
 struct Alone {
     before: usize,
     _lock: MutexGuard<'static, ()>,
@@ -67,7 +67,7 @@ fn with_room_for<R>(free: u64, call: impl FnOnce() -> R) -> R {
     result
 }
 
-/// A connection whose state is its number, and its client.
+/// A connection, whose state is its number, and the client's end of it.
 fn connection(number: usize) -> (Connection, UnixStream) {
     let (server, client) = UnixStream::pair().unwrap();
     (Connection::new(server, number.to_string()), client)
@@ -144,7 +144,7 @@ fn a_thousand_connections_arrive_with_their_states() {
 fn the_two_connections_of_a_session_are_in_one_batch() {
     let _alone = alone();
     let (mut sender, mut receiver) = channel();
-    // Every third one has no partner.
+    // Every third session has no partner.
     let (mut ours, mut peers) = (Vec::new(), Vec::new());
     for number in 0..500 {
         let (mut session, peer) = connection(number);
@@ -380,7 +380,7 @@ fn a_reader_that_never_acknowledges_loses_nothing() {
     assert_eq!(sent, Sender::UNACKNOWLEDGED_BATCHES_MAX);
     assert_eq!(numbers(&rest), (sent..20).collect::<Vec<_>>());
     assert_eq!(sender.unacknowledged(), sent);
-    // A receiver that reads a batch makes room for one.
+    // A receiver that accepts a batch makes room for another one.
     drop(accept_one(&mut receiver));
     assert!(matches!(
         sender.next_answer(),

@@ -114,7 +114,7 @@ fn an_empty_message_does_not_end_a_mailbox() {
     let error = impostor.mailbox.next_receiver().unwrap_err();
     assert!(error.to_string().contains("shorter than"), "{error}");
     let _sender = Sender::open(&impostor.address, VERSION).unwrap();
-    // The second one is the last message before the end.
+    // The second empty message is the last message before the end.
     send_raw(&impostor.address, b"", &[]);
     let Impostor {
         mut mailbox,

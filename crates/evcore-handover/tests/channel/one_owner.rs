@@ -1,4 +1,4 @@
-//! Each connection has one owner, whatever the two sides do, and when.
+//! Each connection has one owner, whatever the two sides do, and whenever they do it.
 
 use std::{
     hint,
@@ -70,7 +70,8 @@ fn calls() -> impl Strategy<Value = Vec<Call>> {
     prop::collection::vec(call, 1..40)
 }
 
-/// The two ends, and the connections that the program has at each. The others are in the channel.
+/// The connections that the program has at each end of a channel. All other connections are in the
+/// channel.
 #[derive(Default)]
 struct Ends {
     next: usize,
@@ -101,8 +102,8 @@ impl Ends {
                 }
                 (Call::Refuse, sender, Some(receiver)) => {
                     if let Ok(Some(batch)) = receiver.receive() {
-                        // Without a sender a refusal would close the connections, so this test
-                        // makes none.
+                        // Without a sender a refusal would close the connections, so the batch
+                        // is accepted.
                         match sender {
                             Some(_) => batch.refuse(),
                             None => {
@@ -120,7 +121,8 @@ impl Ends {
                     let back = sender.take().map(Sender::take_back);
                     self.at_sender.extend(back.unwrap_or_default());
                 }
-                // A sent connection lives on in the receiver, unless a refusal is under way.
+                // Refused connections on their way back would be lost with the sender, so they are
+                // taken before. All others go on at the receiver.
                 (Call::DropSender, slot, Some(receiver)) => {
                     if let Some(sender) = slot {
                         while let Ok(Some(answer)) = sender.next_answer() {
@@ -138,7 +140,7 @@ impl Ends {
                 _ => {}
             }
         }
-        // At the end of every case, one side has each connection.
+        // Takes the connections that are still in the channel, so that one side has each of them.
         self.at_sender
             .extend(sender.map(Sender::take_back).unwrap_or_default());
         while let Some(Ok(Some(batch))) = receiver.as_mut().map(Receiver::receive) {

@@ -16,7 +16,8 @@ use rustix::{
 
 use crate::{VERSION, accept_one, alone, channel, connections, number, numbers, send};
 
-/// Accepts each batch that can still be received.
+/// Accepts each batch that can still be received. Returns the numbers of the connections that were
+/// accepted, and of those that stay with the sender.
 fn accept_all(receiver: &mut Receiver) -> (Vec<usize>, Vec<usize>) {
     let (mut owned, mut refused) = (Vec::new(), Vec::new());
     while let Ok(Some(batch)) = receiver.receive() {
@@ -116,7 +117,7 @@ fn a_mailbox_without_kernel_memory_is_not_called_full() {
 /// The variable that is set in the process of [`as_nobody`].
 const AS_NOBODY: &str = "EVCORE_HANDOVER_TEST_AS_NOBODY";
 
-/// The kernel counts the descriptors under way of each user, and exempts a privileged one.
+/// The kernel counts the descriptors under way of each user, and exempts privileged users.
 #[test]
 fn the_limit_on_descriptors_under_way_is_an_error_of_its_own() {
     let _alone = alone();
@@ -140,7 +141,8 @@ fn the_limit_on_descriptors_under_way_is_an_error_of_its_own() {
 
 /// Runs a test of this file as the user 65534.
 fn as_nobody(name: &str) -> std::io::Result<Output> {
-    // A shell inherits the open program, because the user 65534 may be unable to reach its file.
+    // The program is passed as an open file, because the user 65534 may be unable to reach its
+    // path.
     let program = std::fs::File::open(env::current_exe()?)?;
     Command::new("setpriv")
         .args(["--reuid=65534", "--clear-groups", "--inh-caps=-all"])

@@ -1,4 +1,4 @@
-//! A process of this program, as the tests see it.
+//! A child process that runs this program in a role.
 
 use std::{
     env,
@@ -12,7 +12,7 @@ use rustix::process::{Pid, Signal, kill_process};
 /// Marks the argument after it as the role of this process.
 pub(crate) const ROLE_FLAG: &str = "--role";
 
-/// Killed on drop.
+/// A child process, and the lines that it has printed. It is killed on drop.
 pub(crate) struct Process {
     child: Child,
     lines: BufReader<ChildStdout>,
@@ -62,7 +62,7 @@ impl Process {
         self.end();
     }
 
-    /// Waits until it has ended, and for its last line.
+    /// Reads the lines that are left, and waits until the process has ended.
     pub(crate) fn end(&mut self) {
         while self.line().is_some() {}
         self.child.wait().unwrap();

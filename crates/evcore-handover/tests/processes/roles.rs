@@ -1,4 +1,4 @@
-//! The roles of a process: it gives its clients away, or takes the clients of another one.
+//! The roles of a process: it gives its clients away, or takes the clients of another process.
 //!
 //! The state of a connection is its number, in the order in which the clients have connected.
 
@@ -50,7 +50,7 @@ impl Death {
         }
     }
 
-    /// Runs after each step.
+    /// Kills this process if the step that it has done is the chosen one.
     fn after(&mut self, step: &str) {
         if self.step == step {
             self.left -= 1;
@@ -95,8 +95,8 @@ fn wait_for(fds: &[impl AsFd]) -> Vec<bool> {
         .collect()
 }
 
-/// Answers each client that has sent a line by its number and the name of this role, until all have
-/// left.
+/// Answers each line with the name of this role, the client's number and the line, until all
+/// clients have left.
 fn serve(role: &str, connections: Vec<Connection>) {
     let stream = |connection: Connection| {
         let number = number(&connection);
@@ -199,7 +199,7 @@ impl Giver {
     }
 }
 
-/// The process that takes the clients of others.
+/// The process that takes the clients of another process.
 struct Taker {
     mailbox: Mailbox,
     death: Death,

@@ -1,4 +1,4 @@
-//! The tests: each name is what must hold.
+//! The tests. The name of each is the property that it checks.
 
 use std::{
     hint,
@@ -71,8 +71,8 @@ impl Stage {
         Process::start("receiver", death, self.mailbox.as_fd())
     }
 
-    /// Lets each client ask. Returns the name of its server, or `None` at the end, and checks the
-    /// client's number and bytes in the answer.
+    /// Sends a question from each client. Returns the role that answers each, or `None` if its
+    /// connection has ended. Checks the client's number and question in the answer.
     fn ask(&mut self) -> Vec<Option<String>> {
         for (number, client) in self.clients.iter_mut().enumerate() {
             client
@@ -139,8 +139,8 @@ fn all_clients_move_to_another_process() {
     assert_eq!(served_by(&answers, Some("receiver")).len(), 1_000);
 }
 
-/// Checks the clients after the receiver's death. Both sides have reported the clients that it had
-/// accepted.
+/// Compares the clients that are served and lost after the receiver's death with the reports of
+/// both sides.
 fn check_after_death_of_receiver(stage: &mut Stage, receiver: &mut Process) {
     receiver.end();
     let back = stage.sender.expect("back");

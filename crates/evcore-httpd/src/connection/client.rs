@@ -6,7 +6,8 @@ use evcore::clock::Clock;
 
 use crate::{access_log::copy_request_line, shared::Shared};
 
-/// The client of a connection. Most servers keep none: it takes memory for each connection.
+/// The client of a connection. Most servers do not keep it, because it takes memory for each
+/// connection.
 #[derive(Debug)]
 pub(super) struct Client {
     /// `None` for a Unix socket.

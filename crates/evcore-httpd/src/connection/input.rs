@@ -53,8 +53,8 @@ impl Input {
     }
 }
 
-/// Returns the length of an empty line at the front. Some clients send one behind a body, and it
-/// does not begin a request (RFC 9112, section 2.2).
+/// Returns the length of an empty line at the front. Some clients send an empty line after a body,
+/// which does not begin a request (RFC 9112, section 2.2).
 #[inline]
 pub(super) fn empty_line(bytes: &[u8]) -> Option<usize> {
     match bytes {
@@ -66,34 +66,35 @@ pub(super) fn empty_line(bytes: &[u8]) -> Option<usize> {
 
 /// Returns whether a head whose first `known` bytes were scanned before is incomplete for sure.
 ///
-/// A head ends with a line end, so parsing again is useless until a new line end arrives. A client that
-/// sends a byte at a time does not cause a parse for each byte.
+/// A head ends with a line end, so parsing again is useless until a new line end arrives. So a
+/// client that sends one byte at a time does not cause a parse for each byte.
 #[inline]
 pub(super) fn is_surely_partial(head: &[u8], known: usize) -> bool {
     let is_unfinished = !has_line_end(&head[known..]) && head.len() < MAX_HEAD_BYTES;
     is_unfinished && may_begin_request(head)
 }
 
-/// Returns whether the first byte may be that of a request, or of an empty line before it. Other
-/// protocols, such as TLS, may never send the end of a line.
+/// Returns whether the first byte may be that of a request, or of an empty line before it. The
+/// bytes of other protocols, such as TLS, are parsed (and refused) at once, because they may have
+/// no line end.
 fn may_begin_request(bytes: &[u8]) -> bool {
     let is_plain = |byte: &u8| byte.is_ascii_graphic() || matches!(byte, b'\r' | b'\n');
     bytes.first().is_none_or(is_plain)
 }
 
 /// Returns whether the method of a head that was not parsed is HEAD, whose response has no body in
-/// any case (RFC 9110, section 9.3.2). Empty lines may come before it.
+/// any case (RFC 9110, section 9.3.2). Empty lines may come before the request line.
 pub(super) fn has_method_head(head: &[u8]) -> bool {
     head.trim_ascii_start().starts_with(b"HEAD ")
 }
 
-/// Returns whether the request line of a head is complete. Empty lines may come before it.
+/// Returns whether the request line of a head is complete. Empty lines may come before the line.
 pub(super) fn has_request_line(head: &[u8]) -> bool {
     has_line_end(head.trim_ascii_start())
 }
 
-/// Returns whether a line ends in `bytes`. The last byte comes first, because most heads arrive
-/// whole.
+/// Returns whether a line ends in `bytes`. The last byte is checked first, because most heads
+/// arrive whole.
 fn has_line_end(bytes: &[u8]) -> bool {
     bytes.last() == Some(&b'\n') || bytes.contains(&b'\n')
 }

@@ -1,8 +1,8 @@
-//! A connection as bytes, which moves to another worker.
+//! The state of a connection as bytes, with which the connection moves to another worker.
 //!
-//! Between two requests the state is only the client's address, which the access log and `/worker` show,
-//! and the bytes of the next request that have arrived. A connection in the middle of a body or of a
-//! response does not move.
+//! Between two requests the state is only the client's address, which the access log and `/worker`
+//! show, and the bytes of the next request that have arrived. A connection in the middle of a body
+//! or of a response does not move.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -12,19 +12,19 @@ use evcore_serve::STATE_BYTES_MAX;
 use super::{Abort, Connection};
 use crate::{counts::Phase, files::DiskRead, shared::Shared};
 
-/// The version of these bytes.
+/// The version of the format of the state.
 pub const STATE_VERSION: u32 = 1;
 
 /// The state of an idle connection whose worker has died. It contains no information about the
 /// connection.
 pub const IDLE_STATE: [u8; 1] = [0];
 
-/// The longest address, with the byte before it.
+/// The length of the longest address with its length byte.
 const PEER_BYTES_MAX: usize = 1 + 16;
 
 impl Connection {
-    /// Returns the connection's state if it can move, and gives back what it holds. The connection
-    /// still counts as open here, and as idle, until another worker has it.
+    /// Returns the connection's state if the connection can move, and gives back what it holds. The
+    /// connection still counts as open and idle in this worker, until another worker has it.
     pub fn leave(&mut self, token: Token, shared: &mut Shared) -> Option<Vec<u8>> {
         if !self.can_move() {
             return None;
@@ -46,7 +46,7 @@ impl Connection {
         let (known, input) = parse_peer(state).ok_or(Abort)?;
         let mut connection = Self::new(known.or_else(peer), shared);
         connection.input.keep(input, shared)?;
-        // The timers begin anew.
+        // This flag makes the receive timer begin anew.
         connection.timers.has_responded = true;
         Ok(connection)
     }
@@ -61,7 +61,7 @@ impl Connection {
     }
 }
 
-/// The length of the address, and the address.
+/// The bytes of an address: its length, and the address itself.
 fn peer_bytes(peer: Option<IpAddr>) -> Vec<u8> {
     match peer {
         None => vec![0],

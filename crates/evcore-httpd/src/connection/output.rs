@@ -5,8 +5,8 @@ use std::mem;
 use super::Abort;
 use crate::shared::{MAX_OUTPUT_BYTES, Shared};
 
-/// The bytes of responses that a connection may keep without body memory: those of short ones to requests
-/// that come together.
+/// The maximum size of kept responses that need no body memory, in bytes. It is enough for short
+/// responses to pipelined requests.
 pub(super) const UNRESERVED_MAX: usize = 2 * MAX_OUTPUT_BYTES;
 
 /// The responses of a connection. They are made in the buffer that all connections share; bytes
@@ -86,7 +86,7 @@ impl Output {
             return Err(Abort);
         }
         let held = self.kept.as_ref().map_or(0, |kept| kept.bytes.len());
-        // Bodies have reserved their memory. A page about all workers has not.
+        // Bodies have reserved their memory (`room`). A page about all workers has not.
         let unreserved = (held + rest).saturating_sub(self.room + UNRESERVED_MAX);
         if !shared.bodies.reserve(unreserved) {
             return Err(Abort);
@@ -99,7 +99,7 @@ impl Output {
         Ok(())
     }
 
-    /// Appends bytes, without the shared buffer.
+    /// Appends bytes to the kept ones directly, without the shared buffer.
     pub(super) fn push(&mut self, bytes: &[u8]) {
         let kept = self.kept.get_or_insert_default();
         kept.bytes.extend_from_slice(bytes);

@@ -7,7 +7,7 @@ use crate::{
     shared::PAYLOAD_BYTE,
 };
 
-/// The longest part of a file that shares its first packet with the head.
+/// The size of the longest part of a file whose first packet also has the head.
 ///
 /// A longer file needs several packets anyway. If it shared the head's packet, each packet would begin
 /// inside a page of the file, which costs the kernel a fifth more than whole pages.
@@ -19,7 +19,8 @@ static PAYLOAD: [u8; 64 * 1024] = [PAYLOAD_BYTE; 64 * 1024];
 #[derive(Debug, Default)]
 pub(super) struct Payload {
     left: u64,
-    /// The payload is the rest of this file up to `end`. `None` once it is sent.
+    /// The file whose bytes up to `end` are the payload. `None` for `/bytes`, and when the payload
+    /// is sent.
     file: Option<Arc<OpenFile>>,
     end: u64,
     pub(super) disk_read: DiskRead,
@@ -32,7 +33,7 @@ pub(super) enum Piece<'a> {
     File {
         file: &'a Arc<OpenFile>,
         offset: u64,
-        /// The number of bytes. They do not reach beyond a chunk.
+        /// The number of bytes, which are all in one chunk of the file.
         count: u64,
         /// True if the piece was just read from the disk.
         was_read: bool,

@@ -18,16 +18,17 @@ pub enum Task<'a> {
         file: &'a Arc<OpenFile>,
         offset: u64,
         count: u64,
-        /// True if a thread has just read the bytes. A second check could start reads for ever if memory
-        /// is short.
+        /// True if a thread has just read the bytes. Then they are sent without a check whether
+        /// they are in memory, because with too little memory such checks would start reads for
+        /// ever.
         was_read: bool,
     },
-    /// Receive, and then call `handle_input`. At the client's end, close the stream.
+    /// Receive, and then call `handle_input`. If the client has ended the stream, close it.
     Receive,
-    /// The client has everything. Shut the write side down, and then call `handle_shut_down`. If
+    /// All responses are sent. Shut the write side down, and then call `handle_shut_down`. If
     /// `lingers` is false and the stream is drained, close the stream instead.
     Finish { lingers: bool },
-    /// Do nothing: a timer, body memory or the disk comes next.
+    /// Do nothing until a timer expires, body memory is free, or the disk has read a piece.
     Wait,
 }
 
@@ -54,7 +55,7 @@ pub enum Expiry {
 }
 
 /// A reason to close the connection at once: the memory that it needs is not available, or the
-/// client does not end.
+/// client sends too much after the last response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Abort;
 

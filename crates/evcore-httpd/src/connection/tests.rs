@@ -46,7 +46,7 @@ struct Client {
     /// Number of bytes that the client takes before the stream blocks.
     room: usize,
     taken: Vec<u8>,
-    /// True if the kernel still has a part of the bytes that it took.
+    /// True if the kernel has not delivered all bytes that it took.
     is_slow: bool,
 }
 
@@ -73,7 +73,7 @@ impl Fixture {
         let time = ManualTimeSource::new();
         let clock = Clock::with_source(time.clone());
         let mut ev = EventLoop::builder().clock(clock).build().expect("a poller");
-        // The socket is never readable: the tests move the bytes. It is watched because only a
+        // The tests move the bytes, so the socket is never readable. It is watched because only a
         // watched token can be idle.
         let socket = UnixDatagram::unbound().expect("a descriptor");
         let added = ev.add(&socket, Interest::READ, Mode::Edge);
@@ -99,7 +99,8 @@ impl Fixture {
         fixture
     }
 
-    /// Calls a handler of the connection, and does what it returns. Without a handler, moves bytes.
+    /// Calls `handle` with the connection, and applies the changes that it returns. If it returns
+    /// none, moves bytes as after an event of the stream.
     fn step(
         &mut self,
         handle: impl FnOnce(&mut Connection, &mut Cx<'_>) -> Result<Option<Changes>, Close>,
@@ -176,7 +177,7 @@ impl Fixture {
 
     /// Lets the loop evict the connection if it is idle, because its slot is needed.
     fn evict(&mut self) {
-        // The loop does the same before it evicts.
+        // The loop, too, marks a connection as busy before it evicts it.
         if self.ev.set_busy(self.token) {
             self.on_evict();
         }
@@ -201,7 +202,7 @@ impl Fixture {
         self.shared.bodies.release(self.of_others);
         self.of_others = bytes.min(BODIES - self.shared.bodies.reserved());
         assert!(self.shared.bodies.reserve(self.of_others));
-        // The server does the same.
+        // The server admits waiting bodies in the same way.
         while let Some(token) = self.shared.bodies.admit_next() {
             assert_eq!(token, self.token);
             let connection = self.connection.as_mut().expect("it waits, so it is open");
@@ -210,7 +211,7 @@ impl Fixture {
         self.proceed();
     }
 
-    /// Takes the bytes that the client has received, as text.
+    /// Returns the bytes that the client has received, as text.
     fn taken(&self) -> String {
         String::from_utf8_lossy(&self.client.taken).into_owned()
     }
@@ -281,7 +282,8 @@ impl Fixture {
             counts.reading + counts.writing + counts.waiting,
             counts.active
         );
-        // A stopping worker may wait for one more request: the loop would evict an idle connection.
+        // A stopping worker may wait for one more request. It then does not mark the connection
+        // idle, because the loop would evict it.
         let is_idle = self.ev.is_idle(self.token);
         assert_eq!(
             is_idle,
@@ -306,8 +308,8 @@ impl Fixture {
     }
 }
 
-/// Moves bytes between the client and the connection, as `Session` does with a stream, until there are no
-/// more or the client takes none.
+/// Moves bytes between the client and the connection, as `Session` does with a stream, until there
+/// are no more or the client takes none.
 fn move_bytes(
     connection: &mut Connection,
     client: &mut Client,
@@ -349,7 +351,7 @@ fn get(path: &str) -> String {
     format!("GET {path} HTTP/1.1\r\nHost: t\r\n\r\n")
 }
 
-/// The send timeout and the delay use the same timer.
+/// The send timeout and the delay of `/sleep` use the same timer.
 #[test]
 fn the_send_timeout_is_not_taken_for_the_end_of_a_sleep() {
     let mut fixture = Fixture::new();

@@ -6,10 +6,10 @@ use std::{
     time::Duration,
 };
 
-/// The longest time for a response.
+/// The longest time for connecting, and between two reads of a response.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// The most bytes of a response: a head, and a line of text.
+/// The maximum size of a response, which is a head and a line of text.
 const MAX_RESPONSE: usize = 4096;
 
 pub(super) struct Client(TcpStream);
@@ -45,7 +45,7 @@ impl Client {
     }
 }
 
-/// Finds the process id in a response of `/worker`, which may have other numbers behind it.
+/// Finds the process id in a response of `/worker`. Other numbers may follow it.
 fn process_id(text: &str) -> Option<i32> {
     let (_, rest) = text.split_once("\"pid\":")?;
     rest.split(|c: char| !c.is_ascii_digit())

@@ -10,7 +10,7 @@ use rustix::process::{Pid, Signal, getppid, kill_process};
 
 use super::client::Client;
 
-/// Number of connected clients, at most.
+/// The maximum number of connected clients.
 const CLIENTS: usize = 240;
 
 const TICK: Duration = Duration::from_millis(20);

@@ -1,6 +1,6 @@
 //! Files that are kept open for the next request (after nginx's `open_file_cache`).
 //!
-//! The cache serves a file for a second after it was opened; then its name is opened again. So a
+//! The cache serves a file for a second after it was opened. Then its name is opened again. So a
 //! file that was replaced or removed is served for at most a second more. A file that is changed in
 //! place is served with its present bytes, but for at most a second with the old length, tag and
 //! date. Errors are not kept. The number of files is limited: the one that was used least recently
@@ -19,10 +19,10 @@ const VALID_MS: u64 = 1000;
 /// Open files by their names.
 #[derive(Debug)]
 pub struct OpenFiles {
-    // Invariant: the tokens of exactly the entries of `table`.
+    // Invariant: it has the tokens of exactly the entries of `table`.
     by_name: HashMap<Arc<[u8]>, Token>,
     table: Table<Entry>,
-    // Invariant: the indexes of exactly the entries of `table`.
+    // Invariant: it has the indexes of exactly the entries of `table`.
     order: LruList,
 }
 
@@ -35,7 +35,7 @@ struct Entry {
 }
 
 impl OpenFiles {
-    /// Creates an empty cache of at most `limit` files; with 0 it keeps none.
+    /// Creates an empty cache of at most `limit` files. With a limit of 0, it keeps no file.
     pub fn new(limit: u32) -> Self {
         Self {
             by_name: HashMap::new(),
@@ -70,7 +70,7 @@ impl OpenFiles {
             opened_ms: now_ms,
             used_ms: now_ms,
         };
-        // The table is full only if its limit is 0.
+        // The table is still full only if its limit is 0.
         if let Ok(token) = self.table.insert(entry) {
             self.order.touch(token.index());
             self.by_name.insert(name, token);

@@ -4,7 +4,7 @@ use std::time::UNIX_EPOCH;
 
 use super::fields::Fields;
 
-/// The decision of a request's conditions.
+/// The response that a request's conditions lead to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Respond as if the request had no conditions.
@@ -41,11 +41,11 @@ pub fn evaluate(fields: &Fields<'_>, etag: &str, modified: Option<u64>) -> Verdi
     }
 }
 
-/// Returns whether `Range` may be used: the request has no `If-Range`, or it names the present
-/// file.
+/// Returns whether `Range` may be used: the request has no `If-Range`, or its `If-Range` names the
+/// present version of the file.
 ///
-/// A date has to be exactly the date of the file. The file may have changed twice within that
-/// second, so an entity tag is safer.
+/// A date in `If-Range` has to be exactly the date of the file. The file may have changed twice
+/// within that second, so an entity tag is safer.
 pub fn range_applies(fields: &Fields<'_>, etag: &str, modified: Option<u64>) -> bool {
     let Some(value) = fields.if_range() else {
         return true;
@@ -76,7 +76,7 @@ impl Tag<'_> {
         self.0.starts_with(b"\"")
     }
 
-    /// Compares weakly.
+    /// Compares weakly, which ignores `W/`.
     fn is(&self, etag: &str) -> bool {
         self.0.strip_prefix(b"W/").unwrap_or(self.0) == etag.as_bytes()
     }

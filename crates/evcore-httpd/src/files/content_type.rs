@@ -12,7 +12,8 @@ pub fn content_type(name: &[u8]) -> &'static str {
         .unwrap_or(UNKNOWN)
 }
 
-/// The text after the last dot of the last component. A dot at its front begins no extension.
+/// The text after the last dot of the last component. A dot at the component's front begins no
+/// extension.
 fn extension(name: &[u8]) -> Option<&str> {
     let file = name.rsplit(|byte| *byte == b'/').next()?;
     let dot = file.iter().rposition(|byte| *byte == b'.')?;

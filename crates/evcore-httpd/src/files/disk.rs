@@ -1,14 +1,16 @@
-//! Files that are not in memory: a thread reads them first, so that a slow disk does not hold the loop.
+//! Files that are not in memory. A thread reads them first, so that a slow disk does not block the
+//! loop.
 //!
 //! Before a chunk of a file is sent, the first and the last byte of the chunk are read without
 //! waiting (`preadv2` with `RWF_NOWAIT`). If the kernel would have to wait for the disk, a thread
-//! of a pool reads the chunk first, so that the kernel keeps it in memory. The chunks that were found in
-//! memory are remembered while the file is open, so the check costs little. A file that is kept for
-//! later requests is opened again after at most a second. A check of a part of a chunk, as for a range,
-//! is not remembered, because it shows nothing about the rest of the chunk.
+//! of a pool reads the chunk first, so that the kernel keeps it in memory. Chunks that were found
+//! in memory are remembered while the file is open, so that the checks cost little. A file that the
+//! cache keeps is opened again after at most a second, so the chunks are then checked again. A
+//! check of a part of a chunk, as for a range, is not remembered, because it shows nothing about
+//! the rest of the chunk.
 //!
 //! If the queue of chunks is full, further connections wait for a place in it. A chunk whose connection
-//! is gone is not read.
+//! is closed is not read.
 //!
 //! The loop may still wait for the disk in some cases. If memory is short, the kernel may drop a chunk,
 //! or only its middle, between the check and the sending. The directories of a name that is opened are
@@ -31,10 +33,10 @@ use evcore_recording::{Outside, RecordedPool};
 use super::OpenFile;
 use crate::headroom::Headroom;
 
-/// The unit of looking, reading and sending.
+/// The size of a chunk, which is the unit of checking, reading and sending.
 pub const CHUNK_BYTES: u64 = 1024 * 1024;
 
-/// A disk serves a few reads at a time better than one.
+/// The number of threads. A disk serves a few reads at a time better than one read at a time.
 pub const THREADS: usize = 4;
 
 /// The part of a limit on memory that a thread takes, in bytes: its stack, and the heap that glibc
@@ -44,14 +46,14 @@ const THREAD_BYTES: usize = (2 + 64) * 1024 * 1024;
 /// The time until the next attempt to start threads that could not start, in milliseconds.
 const RETRY_AFTER_MS: u64 = 1_000;
 
-/// The size of a thread's read.
+/// The size of one read by a thread.
 const BUFFER_BYTES: usize = 64 * 1024;
 
-/// The most chunks that are read, or wait for a thread. It keeps the threads busy until the loop takes
-/// their results. Further connections wait.
+/// The maximum number of chunks that are being read or wait for a thread. These are enough to keep
+/// the threads busy until the loop takes their results. Further connections wait.
 const MAX_READS: usize = 64;
 
-/// A chunk's bit; `None` for a chunk that is not among the first 64.
+/// The bit of the chunk at `offset`; `None` for a chunk that is not among the first 64.
 fn bit_of(offset: u64) -> Option<u64> {
     1_u64.checked_shl(u32::try_from(offset / CHUNK_BYTES).ok()?)
 }
@@ -93,7 +95,7 @@ impl OpenFile {
 pub enum DiskRead {
     #[default]
     None,
-    /// The queue of reads is full. The server retries it when there is room.
+    /// The queue of reads is full. The server tries again when there is room.
     Waiting,
     Running,
     Done,
@@ -108,7 +110,8 @@ struct Piece {
 }
 
 impl Piece {
-    /// Reads the bytes, and waits for the disk. Errors are left to the call that sends them.
+    /// Reads the bytes, and waits for the disk. An error is ignored, because the call that sends
+    /// the bytes meets it, too.
     fn read(&self) {
         self.read_by(|buffer, offset| self.file.file.read_at(buffer, offset));
     }
@@ -176,7 +179,7 @@ impl DiskReads {
             self.start(ev.clock().monotonic_ms(), headroom, start);
         }
         let Some(pool) = &mut self.pool else {
-            // The loop then reads when it sends.
+            // Without threads, the loop itself reads the bytes when it sends them.
             return DiskRead::None;
         };
         let piece = Arc::new(Piece {
@@ -198,7 +201,7 @@ impl DiskReads {
         DiskRead::Running
     }
 
-    /// Starts the threads if there is memory for them, and not right after a failure.
+    /// Starts the threads if there is memory for them and the last failure is not too recent.
     fn start(
         &mut self,
         now_ms: u64,
@@ -219,7 +222,7 @@ impl DiskReads {
     pub fn next_done(&mut self) -> Option<Token> {
         loop {
             let (token, _) = self.pool.as_mut()?.next_result()?;
-            // A connection that is closed was removed.
+            // A connection that is closed was removed from the list.
             let is_open = |(submitted, _): &(Token, _)| *submitted == token;
             if let Some(position) = self.submitted.iter().position(is_open) {
                 self.submitted.swap_remove(position);
@@ -309,7 +312,8 @@ mod tests {
         assert_eq!(reads.next_waiting(), None, "the result is not taken");
         assert_eq!(reads.next_done(), Some(first));
         assert_eq!(reads.next_done(), None);
-        // The chunk of one of them is in memory by now, so the other one gets the place.
+        // The first one does not take the place here, as if its chunk were in memory by now. So the
+        // second one gets it.
         assert_eq!(reads.next_waiting(), Some(late[1]));
         assert_eq!(reads.next_waiting(), Some(late[2]));
         assert_eq!(

@@ -1,7 +1,7 @@
 //! The header fields of a request that choose the part of a file to send.
 //!
-//! They are read from the bytes of the head, a second time. So they cost requests for other routes
-//! nothing.
+//! For a request of a file, the head is parsed a second time to read these fields. So they cost
+//! requests for other routes nothing.
 
 use crate::request::MAX_HEADERS;
 
@@ -21,9 +21,9 @@ pub struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    /// Reads a head that was parsed before. So this does not fail for any request.
+    /// Parses a head that was parsed before, so that the result is `Some` for every request.
     ///
-    /// The version in the request line is skipped, because the parser takes only some of the
+    /// The version in the request line is skipped, because `httparse` accepts only some of the
     /// versions that the server accepts.
     pub fn parse(head: &'a [u8]) -> Option<Self> {
         let start = head
@@ -60,23 +60,24 @@ impl<'a> Fields<'a> {
         field.push(value);
     }
 
-    /// `If-Modified-Since`; `None` without it or with several.
+    /// The value of `If-Modified-Since`; `None` if there is not exactly one such line.
     pub fn if_modified_since(&self) -> Option<&'a [u8]> {
         single(&self.if_modified_since)
     }
 
-    /// `If-Unmodified-Since`; `None` without it or with several.
+    /// The value of `If-Unmodified-Since`; `None` if there is not exactly one such line.
     pub fn if_unmodified_since(&self) -> Option<&'a [u8]> {
         single(&self.if_unmodified_since)
     }
 
-    /// `If-Range`; `None` without it. Several lines count as an empty one, which is never true.
+    /// The value of `If-Range`; `None` if there is no such line. Several lines count as an empty
+    /// value, which matches no file.
     pub fn if_range(&self) -> Option<&'a [u8]> {
         let has_one = !self.if_range.is_empty();
         has_one.then(|| single(&self.if_range).unwrap_or_default())
     }
 
-    /// `Range`; `None` without it or with several.
+    /// The value of `Range`; `None` if there is not exactly one such line.
     pub fn range(&self) -> Option<&'a [u8]> {
         single(&self.range)
     }
@@ -121,7 +122,7 @@ mod tests {
         for (at, name) in names.into_iter().enumerate() {
             let mut one = [0; 6];
             one[at] = 1;
-            // Another field of the same length changes nothing.
+            // Another field with a name of the same length changes nothing.
             let other = "x".repeat(name.len());
             for name in [name.to_owned(), name.to_uppercase(), name.to_lowercase()] {
                 let head = format!("GET /files/a?b HTTP/1.1\r\n{other}: 1\r\n{name}: 2\r\n\r\n");

@@ -61,7 +61,7 @@ impl Files {
     }
 }
 
-/// Redirects to the same target with a `/` at the end of its path.
+/// Writes a redirect to the same target with a `/` at the end of its path.
 pub fn write_redirect(
     out: &mut Vec<u8>,
     target: &str,

@@ -26,8 +26,8 @@ pub struct OpenFile {
     pub(super) in_memory: ChunksInMemory,
     /// The size in bytes.
     pub size: u64,
-    /// The time of its modification, in Unix seconds; `None` if that is not in the past, or if no
-    /// date can name it.
+    /// The time of the last modification, in Unix seconds; `None` if that is in the future, or if
+    /// no date can name it.
     pub modified: Option<u64>,
     /// The entity tag with its quotes.
     pub etag: String,
@@ -41,17 +41,17 @@ pub struct OpenFile {
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Found {
     size: u64,
-    /// The time of its modification, in Unix seconds and nanoseconds.
+    /// The time of the last modification, in Unix seconds and nanoseconds.
     seconds: i64,
     nanoseconds: i64,
 }
 
 impl Found {
-    /// The attributes of an open file. Returns `None` if it is a directory.
+    /// Returns the attributes of an open file; `None` if it is a directory.
     ///
     /// # Errors
     ///
-    /// `NXIO` if it is neither a directory nor a regular file; or the error of `fstat`.
+    /// `NXIO` if it is neither a directory nor a regular file, or the error of `fstat`.
     pub fn of(file: &File) -> rustix::io::Result<Option<Self>> {
         let metadata = file.metadata().map_err(errno)?;
         if metadata.is_dir() {
@@ -69,7 +69,8 @@ impl Found {
 }
 
 impl OpenFile {
-    /// Creates the value from a file that was found and opened by this name, at a time in Unix seconds.
+    /// Creates the value from a file that was found and opened by this name. `now` is in Unix
+    /// seconds.
     pub fn new(file: File, found: Found, name: &[u8], now: i64) -> Self {
         let Found {
             size,
@@ -97,14 +98,15 @@ impl AsFd for OpenFile {
     }
 }
 
-/// The tag is made of the time of the last modification and the size, as in nginx. Because the time
-/// has nanoseconds, the tag also changes if a file of the same size is written again within a
-/// second.
+/// Returns the entity tag, which is made of the time of the last modification and the size, as in
+/// nginx. Because the time has nanoseconds, the tag also changes if a file is written twice within
+/// a second, with the same size.
 fn etag(seconds: i64, nanoseconds: i64, size: u64) -> String {
     format!("\"{seconds:x}.{nanoseconds:x}-{size:x}\"")
 }
 
-/// RFC 9110, section 8.8.2.1, forbids a date later than that of the response.
+/// Returns the [validators](OpenFile::validators). `modified` is not in the future, because RFC
+/// 9110, section 8.8.2.1, forbids a date later than that of the response.
 fn validators(etag: &str, modified: Option<i64>) -> String {
     // With `nosniff`, a browser takes the type of the content from `Content-Type`, not from the
     // content.
@@ -117,7 +119,7 @@ fn validators(etag: &str, modified: Option<i64>) -> String {
     lines
 }
 
-/// The error of a call of the standard library that makes one system call.
+/// Converts the error of a call of the standard library that makes one system call.
 fn errno(error: io::Error) -> Errno {
     Errno::from_io_error(&error).unwrap_or(Errno::IO)
 }

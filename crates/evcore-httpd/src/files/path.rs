@@ -3,7 +3,8 @@
 //! A name is relative to the root and has no `.`, no `..` and no empty component, so that each file
 //! has one name. A path without such a name is answered with `404`:
 //!
-//! - `.` and `..`, plain or encoded (`%2e`), because a client resolves them before it sends them;
+//! - `.` and `..`, plain or encoded (`%2e`), because a client resolves them before it sends a
+//!   target;
 //! - an empty component, as in `a//b`, and so an absolute name, as in `/files//etc/passwd`;
 //! - an encoded slash (`%2f`), because it is not a separator, and a name cannot contain it;
 //! - an encoded NUL (`%00`), and a `%` without two hexadecimal digits after it.

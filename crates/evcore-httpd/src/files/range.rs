@@ -1,8 +1,8 @@
 //! The range of a request (RFC 9110, section 14).
 //!
-//! One range is served. Several ranges in one request are ignored, as the RFC allows, because each
-//! would cost the server a part of its own, and few clients use them. Ranges that do not parse, and
-//! units other than bytes, are ignored too.
+//! A single range is served. Several ranges in one request are ignored, as the RFC allows, because
+//! the response would need a part for each of them, and few clients use them. Ranges that do not
+//! parse, and units other than bytes, are ignored too.
 
 use std::ops::Range;
 
@@ -13,7 +13,7 @@ pub enum Selection {
     Whole,
     /// A part that is not empty, and lies within the file.
     Part(Range<u64>),
-    /// The range begins behind the end of the file: `416`.
+    /// The range begins behind the end of the file, or has no bytes. The answer is `416`.
     Unsatisfiable,
 }
 
@@ -24,7 +24,7 @@ pub fn select(value: Option<&[u8]>, size: u64) -> Selection {
         .unwrap_or(Selection::Whole)
 }
 
-/// Returns `None` if the value is not one range.
+/// Selects the part that one range names. Returns `None` if the value is not one range.
 fn select_one(value: &[u8], size: u64) -> Option<Selection> {
     let (unit, range) = split(value, b'=')?;
     if !unit.eq_ignore_ascii_case(b"bytes") {
@@ -51,7 +51,8 @@ fn select_one(value: &[u8], size: u64) -> Option<Selection> {
     })
 }
 
-/// Selects the last `length` bytes. An empty file is selected as a whole, because it has no range.
+/// Selects the last `length` bytes. An empty file is selected as a whole, because it has no part
+/// that a response could name.
 fn select_suffix(length: u64, size: u64) -> Selection {
     match (length, size) {
         (0, _) => Selection::Unsatisfiable,
@@ -65,7 +66,8 @@ fn split(bytes: &[u8], at: u8) -> Option<(&[u8], &[u8])> {
     Some((&bytes[..position], &bytes[position + 1..]))
 }
 
-/// Parses digits only. A number beyond `u64` is beyond every file.
+/// Parses decimal digits. A number beyond `u64` becomes the highest one, which is behind the end of
+/// every file.
 fn number(digits: &[u8]) -> Option<u64> {
     if digits.is_empty() {
         return None;

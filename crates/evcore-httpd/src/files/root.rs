@@ -1,13 +1,13 @@
 //! The directory beneath which files are opened.
 //!
-//! On Linux, since 5.6, the kernel resolves a name beneath the directory as one step (`openat2` with
-//! `RESOLVE_BENEATH`): symbolic links are followed as long as they are relative and do not leave the
-//! directory, and no rename in the middle of it leads outside. On other systems, and where the kernel
-//! or a sandbox refuses `openat2`, `walk` opens one component after another. It follows no symbolic
+//! On Linux, since 5.6, the kernel resolves a name beneath the directory in one call (`openat2`
+//! with `RESOLVE_BENEATH`). Symbolic links are followed if they are relative and do not leave the
+//! directory. No rename during the call leads outside. On other systems, and where the kernel or a
+//! sandbox refuses `openat2`, `walk` opens one component after another, and follows no symbolic
 //! link at all.
 //!
-//! A FIFO or a device is opened for a moment, without waiting for it, since only an open file can
-//! be examined without a race.
+//! A FIFO or a device is opened for a moment, without waiting, because only an open file can be
+//! examined without a race.
 
 use std::{os::fd::OwnedFd, path::Path};
 
@@ -19,13 +19,13 @@ use rustix::{
 use super::walk::{self, DIRECTORY_FLAGS};
 
 /// The flags to open a file. The open does not wait for a FIFO's writer, and a terminal does not
-/// become that of the server.
+/// become the controlling terminal of the server.
 pub const FILE_FLAGS: OFlags = OFlags::RDONLY
     .union(OFlags::CLOEXEC)
     .union(OFlags::NONBLOCK)
     .union(OFlags::NOCTTY);
 
-/// A directory.
+/// A directory beneath which files are opened.
 #[derive(Debug)]
 pub struct Root {
     dir: OwnedFd,
@@ -54,8 +54,8 @@ impl Root {
         self
     }
 
-    /// Opens the file of this name, to read it. It may be of any kind. A directory is opened even
-    /// if it cannot be read.
+    /// Opens the file of this name, to read it. The file may be of any kind. A directory is opened
+    /// even if it cannot be read.
     ///
     /// # Errors
     ///
@@ -90,13 +90,14 @@ mod kernel {
 
     use super::DIRECTORY_FLAGS;
 
-    /// The number of times that a name is resolved again because of a rename meanwhile.
+    /// The number of attempts to resolve a name. An attempt may fail because of a rename meanwhile.
     const ATTEMPTS: u32 = 8;
 
-    /// A link of `/proc`, which a mount may put beneath the root, can lead anywhere.
+    /// The rules for links. A link of `/proc`, which a mount may put beneath the root, is refused,
+    /// because it can lead anywhere.
     const RESOLVE: ResolveFlags = ResolveFlags::BENEATH.union(ResolveFlags::NO_MAGICLINKS);
 
-    /// Sandboxes refuse an unknown system call by EPERM or by ENOSYS.
+    /// Returns whether `openat2` works. A sandbox may refuse it by EPERM or ENOSYS.
     pub fn is_available(dir: &OwnedFd) -> bool {
         open(dir, b".", DIRECTORY_FLAGS).is_ok()
     }
@@ -104,7 +105,7 @@ mod kernel {
     pub fn open_beneath(dir: &OwnedFd, name: &[u8], flags: OFlags) -> io::Result<OwnedFd> {
         for _ in 1..ATTEMPTS {
             match open(dir, name, flags) {
-                // A rename may have led outside, as far as the kernel can tell.
+                // The kernel could not rule out that a rename has led outside.
                 Err(Errno::AGAIN) => {}
                 opened => return opened,
             }

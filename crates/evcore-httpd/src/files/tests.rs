@@ -1,4 +1,4 @@
-//! Names against a model that resolves them by hand, over a real tree with symbolic links.
+//! Tests that compare the resolution of names with a model, on a real tree with symbolic links.
 
 use std::{
     collections::BTreeMap,
@@ -14,7 +14,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// A file that is open.
+/// An open file for tests.
 pub(crate) fn open_file() -> Arc<OpenFile> {
     let file = File::open("Cargo.toml").expect("cargo runs the tests beside it");
     let found = Found::of(&file).expect("it can be looked at");
@@ -32,13 +32,14 @@ enum Node {
     Link(String),
 }
 
-/// A real tree, and its nodes by absolute path. The root is its directory `top`.
+/// A real directory tree, and its nodes by their paths in the tree. The server's root is `top`.
 struct Tree {
     scratch: Scratch,
     nodes: BTreeMap<Vec<String>, Node>,
 }
 
-/// Each name is `DIR/`, a file, or `LINK -> TARGET`, where `@` is the directory of the tree.
+/// The entries of the tree: `DIR/`, a file, or `LINK -> TARGET`, where `@` is the tree's own
+/// directory.
 const TREE: [&str; 22] = [
     "outside/",
     "outside/secret",
@@ -98,7 +99,7 @@ impl Tree {
     }
 
     /// The content of the file that a path names by the rules of `path` and `root`; `None` if it
-    /// names none. `left` limits the symbolic links; with 0, none is followed.
+    /// names no file. At most `left` symbolic links are followed.
     fn resolve(&self, path: &str, left: u32) -> Option<&str> {
         let names = split(path);
         if names
@@ -298,7 +299,8 @@ fn no_race_of_renames_leads_outside() {
                 files.root = files.root.walked();
             }
             let mut tries = 0;
-            // The kernel gives up if each of its walks meets a rename, so there may be long runs of none.
+            // The kernel gives up if each of its attempts meets a rename, so many tries in a row
+            // may find no file.
             while tries < 3_000 || served == 0 && tries < 1_000_000 {
                 files.close_cached();
                 let found = content(&mut files, "/files/d/a");
@@ -307,7 +309,7 @@ fn no_race_of_renames_leads_outside() {
                 tries += 1;
             }
         }
-        is_done.store(true, Relaxed); // before a panic, which waits for the other thread
+        is_done.store(true, Relaxed); // even a panic would wait for the other thread
         assert_eq!(others, [""; 0]);
         assert!(served > 0, "the test has seen no file at all");
     });
@@ -335,7 +337,7 @@ fn a_file_is_opened_once_a_second() {
     assert_eq!(find(0).expect("errors are not kept").size, 5);
 }
 
-/// Sets the time of `top/a`.
+/// Sets the time of the last modification of `top/a`.
 fn set_modified(tree: &Tree, modified: SystemTime) {
     let mut options = fs::File::options();
     let file = options.write(true).open(tree.scratch.file("top/a"));

@@ -16,10 +16,11 @@ use crate::cpu_masks;
 /// The most workers that a supervisor accepts.
 pub(super) const MAX_WORKERS: usize = 1024;
 
-/// A choice; `None` is `auto`. (clap takes a field of type `Option` for an option without a default.)
+/// A choice; `None` is `auto`. (The alias is needed, because for clap a field of the type `Option`
+/// is an option without a default.)
 pub type AutoOr<T> = Option<T>;
 
-/// The timer queue. Each re-arms lazily.
+/// The kind of timer queue. A timer of each kind is re-armed lazily.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub enum Timers {
     /// A hierarchical timing wheel.
@@ -30,7 +31,7 @@ pub enum Timers {
     Heap,
 }
 
-/// A value of `--log-level`. Each includes those before it.
+/// A value of `--log-level`. Each level includes the levels before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum LogLevel {
     /// Announcements of the server, and errors.
@@ -99,7 +100,7 @@ pub(super) fn poller(value: &str) -> Result<AutoOr<BackendKind>, String> {
     }
 }
 
-/// The name of a file in a directory.
+/// Parses the name of a file in a directory.
 pub(super) fn component(value: OsString) -> Result<OsString, String> {
     let bytes = value.as_bytes();
     if matches!(bytes, b"" | b"." | b"..") || bytes.contains(&b'/') {

@@ -1,4 +1,4 @@
-//! A recording that says something else than what happened, with right checksums.
+//! A recording whose contents were changed, with correct checksums.
 
 use evcore::poller::BackendKind;
 use evcore_recording::Recording;
@@ -9,7 +9,7 @@ use crate::{
     sockets::{record, replay},
 };
 
-/// The header of the file, and that of a turn.
+/// The lengths of the file's header and of a turn's header.
 const HEADER: usize = 32;
 const TURN: usize = 8;
 
@@ -29,7 +29,7 @@ fn turns(bytes: &[u8]) -> Vec<std::ops::Range<usize>> {
     turns
 }
 
-/// Changes a byte of a turn, and mends the checksum.
+/// Changes a bit of a turn, and corrects the checksum.
 fn damage(bytes: &mut [u8], rng: &mut Rng) {
     let turns = turns(bytes);
     let turn = rng.index(turns.len());

@@ -19,8 +19,8 @@ pub(crate) enum Bug {
     PanicsAt(u32),
     /// It answers this request in capital letters.
     ShoutsAt(u32),
-    /// After this request, it ignores the next report: it neither receives nor rearms, so no event comes
-    /// for the bytes that have arrived.
+    /// After this request, it ignores the next report: it neither receives nor rearms, so no event
+    /// comes for the bytes that have arrived.
     LosesRearmAt(u32),
     /// It closes the connection of this request.
     HangsUpAt(u32),
@@ -35,7 +35,7 @@ pub(crate) struct Log {
     pub(crate) sent: Vec<u8>,
     /// Number of connections that have ended.
     pub(crate) closed: u32,
-    /// The planted bug has happened.
+    /// True if the bug `LosesRearmAt` has occurred.
     pub(crate) lost_rearm: bool,
 }
 
@@ -77,7 +77,7 @@ fn name_of<S>(step: &Step<S>) -> String {
 }
 
 struct Server<S> {
-    /// Each with the bytes that are not sent yet.
+    /// The connections, each with the bytes that are not sent yet.
     conns: Connections<Vec<u8>, S>,
     bug: Bug,
 }
@@ -115,13 +115,13 @@ impl<S: Transport + Source> Server<S> {
     }
 }
 
-/// Returns whether the bug leaves a connection without a rearm, once.
+/// Returns whether the bug `LosesRearmAt` occurs now. It occurs once.
 fn is_rearm_lost(bug: Bug, log: &mut Log) -> bool {
     let is_now = matches!(bug, Bug::LosesRearmAt(request) if request <= log.requests);
     is_now && !std::mem::replace(&mut log.lost_rearm, true)
 }
 
-/// Receives and sends until that would block. Otherwise the connection is over.
+/// Receives and sends until a call would block. Any other error ends the connection.
 fn progress<L: Acceptor<Stream = S>, S: Transport + Source>(
     ev: &mut EventLoop<L>,
     stream: &mut EdgeStream<S>,

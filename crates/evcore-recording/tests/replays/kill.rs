@@ -17,7 +17,8 @@ use crate::{
     sockets::{clients, replay},
 };
 
-/// The file of the worker. With it, the test is the worker.
+/// The environment variable with the worker's file. In a process that has it, the test is the
+/// worker.
 const FILE: &str = "EVCORE_RECORDING_TEST_FILE";
 
 #[test]
@@ -37,7 +38,7 @@ fn a_killed_worker_is_replayed_to_its_last_whole_turn() {
     let mode = fs::metadata(&file).expect("it exists").permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
     let recording = Recording::read(&bytes).expect("it is one");
-    // It was killed in a wait, or after the wait before last.
+    // The worker was killed in a wait, or in the turn before it.
     assert!([End::Whole, End::Unfinished].contains(&recording.end()));
     let (log, replay) = replay(&bytes, Bug::None, |_| false);
     assert_eq!(replay.difference(), None);

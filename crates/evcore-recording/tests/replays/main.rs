@@ -1,5 +1,5 @@
-//! A server is recorded, and runs again on its recording: on sockets, in the simulator under faults,
-//! with a bug, with threads, and after a kill.
+//! A server is recorded, and runs again on its recording: on sockets, in the simulator under
+//! faults, with a bug, with threads, and after a kill.
 
 mod damaged;
 mod differences;

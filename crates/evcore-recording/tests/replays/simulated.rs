@@ -1,4 +1,4 @@
-//! Recorded in the simulator, under every fault that a kernel can produce.
+//! Recordings that are made in the simulator, under every fault that a kernel can produce.
 
 use std::time::Duration;
 
@@ -34,7 +34,8 @@ impl TimeSource for SimTime {
 /// Runs the server in a simulation until its time is over.
 fn record(seed: u64) -> (Log, Vec<u8>) {
     let sim = Sim::new(seed);
-    // A kill would end the process and not the recording.
+    // A kill would end the simulated process, but not this program and its recording. (Without
+    // `Workers` no kill occurs.)
     sim.set_faults(Faults::all().without(Fault::Kill));
     sim.set_time_limit(Duration::from_secs(300));
     let address = ([10, 0, 0, 1], 7).into();

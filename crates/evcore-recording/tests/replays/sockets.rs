@@ -1,4 +1,4 @@
-//! These recordings are made on sockets, with real clients.
+//! Recordings that are made on sockets, with real clients.
 
 use std::{
     io::{Read, Write},
@@ -33,7 +33,7 @@ pub(crate) fn clients(server: SocketAddr) -> Vec<thread::JoinHandle<()>> {
         .collect()
 }
 
-/// Runs a server with clients, and returns what it did and its recording.
+/// Runs a server with clients, and returns its log and its recording.
 pub(crate) fn record(kind: BackendKind, bug: Bug) -> (Log, Vec<u8>) {
     let recorder = Recorder::in_memory(1 << 20);
     let log = record_into(&recorder, kind, bug, all_answered);
@@ -41,7 +41,7 @@ pub(crate) fn record(kind: BackendKind, bug: Bug) -> (Log, Vec<u8>) {
     (log, recorder.to_bytes())
 }
 
-/// Runs a server with clients, and returns what it did. A panic ends it early.
+/// Runs a server with clients, and returns its log. A panic ends the run early.
 fn record_into(
     recorder: &Recorder,
     kind: BackendKind,
@@ -75,7 +75,7 @@ fn all_answered(log: &Log) -> bool {
     log.sent.len() == 5 * REQUESTS as usize
 }
 
-/// Runs the server on a recording, to the end of one or the other.
+/// Runs the server on a recording, until the recording ends or `is_done` holds.
 pub(crate) fn replay(bytes: &[u8], bug: Bug, is_done: impl FnMut(&Log) -> bool) -> (Log, Replay) {
     let recording = Recording::read(bytes).expect("it is one");
     let replay = Replay::new(recording);
@@ -114,7 +114,7 @@ fn a_panic_at_a_request_comes_back_ten_of_ten() {
         let panic = panicked.expect_err("the panic comes back");
         let message = panic.downcast_ref::<String>().expect("a message");
         assert!(message.contains("planted"), "{message}");
-        // Up to there, all is the same.
+        // Up to the panic, all steps are the same.
         let (log, _) = replay(&bytes, Bug::None, all_answered);
         assert_eq!(log.steps[..recorded.steps.len()], recorded.steps);
     }
@@ -122,7 +122,7 @@ fn a_panic_at_a_request_comes_back_ten_of_ten() {
 
 #[test]
 fn a_lost_rearm_comes_back_ten_of_ten() {
-    // No client has had all its answers then.
+    // At that request, no client has had all its answers.
     let bug = Bug::LosesRearmAt(REQUESTS / 2);
     let are_others_served = |log: &Log| log.closed == 4;
     let recorder = Recorder::in_memory(1 << 20);
@@ -166,6 +166,6 @@ fn a_full_recording_is_replayed_to_its_last_whole_turn() {
     let (replayed, replay) = replay(&bytes, Bug::None, all_answered);
     assert_eq!(replay.difference(), None);
     assert!(replayed.requests > 20 && replayed.requests < recorded.requests);
-    // The turn that did not fit has no steps, and the one before has all.
+    // The replay has no step of the turn that did not fit, and all steps of the turn before it.
     assert!(recorded.steps.starts_with(&replayed.steps));
 }

@@ -403,7 +403,7 @@ fn a_refused_change_leaves_room_for_the_other_events() {
     }
     let mut events = Events::bounded(2);
     poller.wait(&mut events, None).expect("two are ready");
-    // Behind the poller's back the first descriptor is closed, so that the kernel refuses the change.
+    // The first descriptor is closed while it is registered, so that the kernel refuses the change.
     let mut pairs = pairs.into_iter();
     drop(pairs.next());
     poller

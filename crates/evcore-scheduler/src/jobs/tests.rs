@@ -1,4 +1,4 @@
-//! The jobs with ticks chosen by the tests, without a thread.
+//! Tests of the jobs without a thread, at ticks that each test chooses.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ fn no_op() -> Run {
     Box::new(|_| {})
 }
 
-/// A closure, and an `Arc` that is the only one once the closure is dropped.
+/// A closure that owns a clone of an `Arc`, and the `Arc`.
 fn owned() -> (Run, Arc<()>) {
     let held = Arc::new(());
     let owner = Arc::clone(&held);
@@ -63,7 +63,7 @@ fn a_periodic_job_that_another_holds_up_runs_once() {
     let held_up = jobs.add(schedule, no_op());
     let (long, run) = jobs.take_due(12).unwrap();
     drop(jobs.put_back(long, run, false));
-    // The first job took 40 ticks, and both were due when it began.
+    // The first job took 40 ticks, and both jobs were due when it began.
     assert_eq!(run_due(&mut jobs, 52), [held_up]);
     assert_eq!(jobs.fall_asleep(), Some(61));
 }

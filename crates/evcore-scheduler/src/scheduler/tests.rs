@@ -1,6 +1,6 @@
-//! The scheduler with its thread.
+//! Tests of the scheduler with its thread.
 //!
-//! Each test waits for an event, with a limit, and never just for some time.
+//! Each test waits for an event, for at most a limit. No test waits for a fixed time.
 
 use std::panic::resume_unwind;
 use std::sync::Mutex;
@@ -10,7 +10,7 @@ use super::*;
 
 const LONG: Duration = Duration::from_secs(3_600);
 
-/// Much longer than any event takes.
+/// The limit of the wait for an event, much longer than any event takes.
 const LIMIT: Duration = Duration::from_secs(30);
 
 /// Keeps the thread busy until the returned sender is dropped.
@@ -25,7 +25,7 @@ fn hold(scheduler: &Scheduler) -> Sender<()> {
     held
 }
 
-/// Waits until all senders are dropped, with the closures that own them.
+/// Waits until all senders and the closures that own them are dropped. Returns the received values.
 fn wait_for_drop<T>(receiver: &Receiver<T>) -> Vec<T> {
     let mut seen = Vec::new();
     loop {
@@ -189,7 +189,7 @@ fn a_panic_is_reported_and_ends_only_its_job() {
     let (ran, runs) = mpsc::channel();
     let job = scheduler.every(Duration::from_micros(1), move |_| {
         ran.send(()).unwrap();
-        // Unlike `panic!`, it prints nothing.
+        // Unlike `panic!`, this call prints nothing.
         resume_unwind(Box::new("expected"));
     });
     let report = panics.recv_timeout(LIMIT).unwrap();

@@ -1,4 +1,5 @@
-//! Pairs of Unix sockets of type `SOCK_SEQPACKET`, which carry descriptors, and counters (`eventfd`).
+//! Pairs of Unix sockets of type `SOCK_SEQPACKET`, which carry descriptors, and counters
+//! (`eventfd`).
 
 use std::collections::VecDeque;
 

@@ -1,8 +1,8 @@
 //! One endpoint of a connection: the bytes that it has received, and its answers to calls.
 //!
-//! An endpoint behaves like a socket of Linux, TCP or Unix. `tests/like_sockets` compares both. An
-//! endpoint does not send by itself: `state/delivery.rs` carries the effects of one endpoint to the
-//! other.
+//! An endpoint behaves like a TCP or Unix socket of Linux, with which `tests/like_sockets` compares
+//! it. An endpoint does not send by itself: `state/delivery.rs` carries the effects of one endpoint
+//! to the other.
 
 use std::{collections::VecDeque, io};
 
@@ -37,7 +37,7 @@ pub(crate) struct Endpoint {
     pub(crate) in_flight: VecDeque<u8>,
     // Invariant: the number of scheduled arrivals at this endpoint.
     pub(crate) segments_in_flight: u32,
-    /// The time at which the last of them arrives. No segment overtakes another.
+    /// The time at which the last segment in flight arrives. No segment overtakes another.
     pub(crate) last_arrival_ns: u64,
     /// True while the result of connecting is not known.
     connecting: bool,
@@ -129,8 +129,8 @@ impl Endpoint {
         self.recv_buffer.len()
     }
 
-    /// Returns whether the peer's send queue is empty. The queue of a TCP socket has the bytes that have
-    /// not arrived here; the queue of a Unix socket also has the unread bytes.
+    /// Returns whether the peer's send queue is empty. The queue of a TCP socket has the bytes that
+    /// have not arrived here. The queue of a Unix socket also has the unread bytes.
     pub(crate) fn has_taken_all(&self) -> bool {
         let is_read = self.family == Family::Tcp || self.recv_buffer.is_empty();
         self.in_flight.is_empty() && is_read
@@ -176,7 +176,7 @@ impl Endpoint {
         self.recv_buffer.drain(..buffer.len());
     }
 
-    /// Fails if this side cannot send, apart from a full buffer.
+    /// Fails if this side cannot send. A full buffer is not checked here.
     pub(crate) fn check_send(&mut self) -> io::Result<()> {
         if self.connecting {
             return Err(io::ErrorKind::WouldBlock.into());
@@ -207,7 +207,7 @@ impl Endpoint {
         self.error.take()
     }
 
-    /// The readiness that a poller reports, as Linux's `tcp_poll`.
+    /// The readiness that a poller reports. The rules are those of Linux's `tcp_poll`.
     pub(crate) fn ready(&self, other: &Self) -> Ready {
         let mut ready = Ready::NONE;
         if self.connecting {
@@ -243,7 +243,7 @@ impl Endpoint {
         }
     }
 
-    /// Puts the unread bytes back in flight, for a short read: they arrive a little later.
+    /// Puts the bytes that a short read has left back in flight. Returns their number.
     pub(crate) fn unreceive(&mut self) -> usize {
         debug_assert!(self.in_flight.is_empty(), "no segment may overtake another");
         std::mem::swap(&mut self.in_flight, &mut self.recv_buffer);

@@ -78,8 +78,8 @@ impl ListeningSocket {
         self.reuseport && self.descriptors == 1
     }
 
-    /// A shared socket stays open in the parent. A socket of a single process closes with its last
-    /// descriptor.
+    /// Returns whether the socket is open. A shared socket stays open in the parent. A socket of a
+    /// single process is closed with its last descriptor.
     pub(crate) fn is_open(&self) -> bool {
         !self.reuseport || self.descriptors > 0
     }

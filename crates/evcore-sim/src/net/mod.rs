@@ -1,4 +1,4 @@
-//! The network: connections and listeners.
+//! The network: connections, listeners, UDP sockets and channels.
 //!
 //! This module has only data and its rules. `state/delivery.rs` has everything that takes time or
 //! is random.
@@ -75,18 +75,18 @@ pub(crate) struct Route {
     is_free: bool,
 }
 
-/// All connections and listeners.
+/// All objects of the network.
 #[derive(Debug)]
 pub(crate) struct Net {
     // Invariant: two for each route.
     endpoints: Vec<Endpoint>,
     routes: Vec<Route>,
-    /// The closed connections, whose indices are used again.
+    /// The indices of closed connections, which new connections reuse.
     free: Vec<u32>,
     pub(crate) listeners: Listeners,
     pub(crate) udp: Udp,
     pub(crate) channels: Channels,
-    /// Number of connections that were ever made. The addresses of clients are derived from it.
+    /// Number of connections that were ever made. Each client's address is derived from it.
     made: u32,
 }
 

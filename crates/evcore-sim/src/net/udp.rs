@@ -14,7 +14,7 @@ pub(crate) struct UdpSocket {
     pub(crate) address: SocketAddr,
     /// The pollers that watch the socket.
     pub(crate) watches: Vec<WatchId>,
-    /// The time at which the last datagram that the socket has sent arrives.
+    /// The latest arrival of the datagrams that this socket has sent without a fault.
     pub(crate) last_arrival_ns: u64,
     /// Datagrams that have arrived, the oldest first.
     queue: VecDeque<Datagram>,

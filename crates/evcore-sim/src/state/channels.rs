@@ -68,7 +68,7 @@ impl State {
         Ok(())
     }
 
-    /// Takes the next message that has arrived at an end. `None` if there is none.
+    /// Takes the next message that has arrived at an end.
     pub(crate) fn take_message(&mut self, process: u32, at: ChannelId) -> Option<Message> {
         let message = self.net.channels.end_mut(at).messages.pop_front()?;
         let objects = message.objects.len();
@@ -110,7 +110,8 @@ impl State {
         }
     }
 
-    /// Drops a reference to a connection, a channel or a counter. The last one closes it.
+    /// Drops a reference to an object. Dropping the last one closes a connection or an end of a
+    /// channel.
     pub(crate) fn release(&mut self, object: Carried) {
         match object {
             Carried::Endpoint(id) => {
@@ -134,7 +135,8 @@ impl State {
         }
     }
 
-    /// Stops an end from taking further messages, in one direction or in both.
+    /// Makes an end refuse further messages. With `both`, also shuts down both directions of its
+    /// channel.
     pub(crate) fn shut_down_channel(&mut self, id: ChannelId, both: bool) {
         self.net.channels.end_mut(id).is_deaf = true;
         if both {
@@ -152,7 +154,8 @@ impl State {
         }
     }
 
-    /// Kills a worker before or after a call, if the fault occurs. Returns whether the process is dead.
+    /// Kills a worker before or after a call, if the fault occurs. Returns whether the process is
+    /// dead now.
     pub(crate) fn may_die(&mut self, process: u32, fault: Fault) -> bool {
         if self.is_alive(process)
             && self.processes[process as usize].driven_by_workers

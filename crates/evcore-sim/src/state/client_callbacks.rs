@@ -11,7 +11,7 @@ use crate::{
     trace::{Detail, Event},
 };
 
-/// A client, as the state calls it.
+/// The call that the state makes to a client.
 pub(crate) trait Callback: fmt::Debug + Send {
     fn call(&mut self, event: ClientEvent, state: &mut State, id: u32);
 }
@@ -19,9 +19,9 @@ pub(crate) trait Callback: fmt::Debug + Send {
 /// A client, and the facts about it.
 #[derive(Debug)]
 pub(crate) struct ClientSlot {
-    /// `None` while it is called, and after its exit.
+    /// `None` while the client is called, and after its exit.
     client: Option<Box<dyn Callback>>,
-    /// The endpoint of its connection, established or not.
+    /// The endpoint of the client's connection, established or not.
     endpoint: Option<EndpointId>,
     has_started: bool,
     /// The number of the current timer. Events of earlier timers are ignored.
@@ -62,7 +62,7 @@ impl State {
         }
     }
 
-    /// Handles that the connection of an endpoint is made.
+    /// Handles the establishment of an endpoint's connection.
     pub(crate) fn on_connected(&mut self, id: EndpointId) {
         if let Owner::Client(client) = self.net.endpoint(id).owner {
             self.clients[client as usize].pending = Some(ClientEvent::Connected);
@@ -122,7 +122,7 @@ impl State {
         }
     }
 
-    /// Arms a client's timer, which replaces the one before.
+    /// Arms a client's timer. The timer that was armed before is ignored.
     pub(crate) fn arm_client_timer(&mut self, client: u32, after_ns: u64) {
         let slot = &mut self.clients[client as usize];
         slot.timer = slot.timer.wrapping_add(1);
@@ -139,7 +139,8 @@ impl State {
         slot.lost_to_fault = false;
     }
 
-    /// Records that a fault ends the connection of this endpoint, for `is_lost_to_fault` of the client.
+    /// Records that a fault ends the connection of this endpoint, for `is_lost_to_fault` of the
+    /// client.
     pub(crate) fn blame_fault(&mut self, id: EndpointId) {
         for end in [id, id.other()] {
             if let Owner::Client(client) = self.net.endpoint(end).owner {
@@ -207,7 +208,7 @@ impl ClientSlot {
         }
     }
 
-    /// Puts another client into the slot. Timers of the one before are ignored.
+    /// Puts another client into the slot. Timers of the slot's earlier client are ignored.
     fn reuse(&mut self, client: Box<dyn Callback>) {
         let (timer, is_scheduled) = (self.timer.wrapping_add(1), self.is_scheduled);
         *self = Self {

@@ -14,14 +14,14 @@ use crate::{
     trace::{Detail, Event, Subject},
 };
 
-/// Number of attempts of a client to connect to a full backlog (Linux: one more than `tcp_syn_retries`,
-/// which is 6).
+/// Maximum number of attempts to connect to a full backlog. (Linux makes one more than
+/// `tcp_syn_retries`, so this is the behaviour for a value of 5.)
 const MAX_ATTEMPTS: u8 = 6;
 
-/// The time after which connecting fails without an answer: the time of the last attempt.
+/// The time after which connecting fails without an answer. It is the time of the last attempt.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(31);
 
-/// The pause before the second attempt. It doubles for each further one.
+/// The pause before the second attempt. It doubles for each further attempt.
 const FIRST_RETRY: Duration = Duration::from_secs(1);
 
 impl State {
@@ -54,7 +54,7 @@ impl State {
         id
     }
 
-    /// Begins to connect a process. An error names the call that fails at once.
+    /// Begins to connect a process. If a call fails at once, the error has the name of the call.
     pub(crate) fn connect_process(
         &mut self,
         process: u32,
@@ -104,7 +104,7 @@ impl State {
         Some(failures[self.rng.index(failures.len())])
     }
 
-    /// Sends the connection request of a process, which has this result if it fails.
+    /// Sends the connection request of a process. With a `failure`, connecting fails in this way.
     fn request_connection(&mut self, id: EndpointId, failure: Option<ConnectFailure>) {
         let server = id.other();
         let mut after_ns = self.latency_ns(server);
@@ -150,7 +150,7 @@ impl State {
     fn new_connection(&mut self, to: SocketAddr) -> EndpointId {
         let capacity = self.config.socket_buffer;
         let connection = self.open(Family::Tcp, capacity, to);
-        // With an owner at both ends, the index is not reused.
+        // While an end has an owner, the index of the connection is not reused.
         self.set_owner(EndpointId::server(connection), Owner::Backlog);
         EndpointId::client(connection)
     }
@@ -229,7 +229,7 @@ impl State {
         self.schedule_after(after_ns, failure);
     }
 
-    /// Makes connecting fail. The server endpoint was kept until now, so that the index is not
+    /// Makes connecting fail. The server endpoint had an owner until now, so that the index was not
     /// reused.
     pub(crate) fn fail_connect(&mut self, server: EndpointId, failure: ConnectFailure) {
         self.note(Event::ConnectFailed { server, failure });

@@ -1,4 +1,4 @@
-//! Datagrams: their loss, their doubles and their arrival.
+//! Datagrams: their loss, their duplication and their arrival.
 
 use std::{io, net::SocketAddr};
 

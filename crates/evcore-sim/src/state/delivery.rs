@@ -13,7 +13,7 @@ use crate::{
     trace::{Detail, Event, Subject},
 };
 
-/// The longest delay of a delayed piece.
+/// The longest delay of a delayed piece of data, or of a delayed datagram or request.
 pub(super) const DELAY_MAX: Duration = Duration::from_secs(3);
 
 /// The longest time from a short read or write until the rest follows.

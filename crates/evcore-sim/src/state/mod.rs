@@ -1,8 +1,8 @@
 //! The state of a simulation, which all its handles share.
 //!
-//! Every event happens here, one after the other. The state is locked while a client is called,
-//! which gets it as a `ClientCx`. It is never locked while the application runs, so that the
-//! application can use every handle.
+//! Every event happens here, one after the other. While a client is called, the state is locked,
+//! and the client gets it as a `ClientCx`. While the application runs, the state is not locked, so
+//! that the application can use every handle.
 
 mod channels;
 mod client_callbacks;
@@ -69,8 +69,8 @@ pub(crate) struct State {
     pub(crate) thread_pools: ThreadPools,
     /// The roles of killed processes, whose destructors must not run.
     dead_roles: Vec<Role>,
-    /// True while the descriptors of a killed process are closed. Clients that lose their connections to
-    /// this are excused.
+    /// True while the descriptors of a killed process are closed. A client whose connection is
+    /// closed then has lost it to a fault.
     is_killing: bool,
     /// True if the last event has woken a poller that slept.
     woke_sleeper: bool,
@@ -121,7 +121,7 @@ impl State {
         self.trace.note(self.event_queue.now_ns(), event);
     }
 
-    /// Adds a detail to the trace, which only people read.
+    /// Adds a detail if the trace is recorded.
     #[inline]
     pub(crate) fn detail(&mut self, detail: impl FnOnce() -> Detail) {
         self.trace.detail(self.event_queue.now_ns(), detail);
@@ -191,13 +191,13 @@ impl State {
         }
     }
 
-    /// Returns whether nothing is left to happen, and nothing limits the time.
+    /// Returns whether no event is left, and `until_ns` sets no limit.
     pub(crate) fn is_over(&self, until_ns: u64) -> bool {
         until_ns == u64::MAX && self.event_queue.next_ns().is_none()
     }
 
-    /// Lets time and events pass until `until_ns`, or until an event that concerns a caller: a
-    /// poller is woken, a death is noticed or, if `to_clients` is set, a client is called.
+    /// Lets time and events pass until `until_ns`, or until an event that concerns a caller: it
+    /// wakes a poller, it is the notice of a death or, if `to_clients` is set, it calls a client.
     pub(crate) fn run(&mut self, until_ns: u64, to_clients: bool) {
         while let Some(event) = self.event_queue.pop(until_ns) {
             self.woke_sleeper = false;

@@ -37,7 +37,7 @@ pub(crate) struct Process {
 }
 
 impl State {
-    /// Starts a process. With an index it is one of `Workers`, which drive it.
+    /// Starts a process. If it has the index of a worker, `Workers` drive it.
     pub(crate) fn spawn_process(&mut self, worker: Option<usize>) -> u32 {
         let id = u32::try_from(self.processes.len()).expect("there are fewer processes");
         self.processes.push(Process {
@@ -134,8 +134,8 @@ impl State {
         }
     }
 
-    /// Kills a process. The kernel closes its descriptors, except those that its store keeps. The dead
-    /// process keeps the lock and its membership until the parent notices.
+    /// Kills a process. The kernel closes its descriptors, except those that its store keeps. The
+    /// dead process keeps the lock and its membership until the parent notices the death.
     pub(crate) fn kill(&mut self, process: u32) {
         self.note(Event::Killed(process));
         self.keep_idle(process);
@@ -147,11 +147,11 @@ impl State {
         self.schedule_after(after_ns, SimEvent::Reap(process));
     }
 
-    /// Records that a kill ends the connections that a process watches, and those that wait at its own
-    /// listeners. A connection that the process does not watch, and that has another descriptor, is
-    /// being handed over: it has to live on. A connection without another descriptor counts as lost to
-    /// the fault when it is closed. A store owns the connections that it keeps, although it does not
-    /// watch them, until another process has them.
+    /// Records that a kill ends the connections that a process watches, and those that wait at its
+    /// own listeners. A connection that the process does not watch, and that has another
+    /// descriptor, is being handed over, and has to survive. A connection without another
+    /// descriptor counts as lost to the fault when it is closed. A store owns the connections that
+    /// it keeps until another process has them, although it does not watch them.
     fn blame_kill(&mut self, process: u32) {
         let descriptors = &self.processes[process as usize].descriptors;
         let mut taken = Vec::new();

@@ -165,8 +165,8 @@ impl State {
         self.collect(poller, events, has_slept)
     }
 
-    /// Reports the ready objects at the end of a wait. `has_slept` is `false` if the wait had an event
-    /// when it began, or if its timeout was 0.
+    /// Reports the ready objects at the end of a wait. `has_slept` is `false` if the wait had an
+    /// event when it began, or if its timeout was 0.
     pub(crate) fn collect(
         &mut self,
         poller: u32,
@@ -175,9 +175,10 @@ impl State {
     ) -> Result<()> {
         self.inject_clock_faults();
         let process = self.pollers[poller as usize].process;
-        // A signal may come before an event, and the next wait reports the event. But a wait that was
-        // chosen to report an exclusive listener does report it. Otherwise the kernel would have woken
-        // another one. A signal ends only a sleep: a wait that begins with an event reports the event.
+        // A signal may come before an event, and the next wait reports the event. But a wait that
+        // an exclusive registration has woken reports that registration, because the kernel has
+        // woken no other wait for it. A signal ends only a sleep: a wait that begins with an event
+        // reports it.
         let has_exclusive_ready = self.pollers[poller as usize].has_exclusive_ready();
         if has_slept
             && !has_exclusive_ready
@@ -211,7 +212,7 @@ impl State {
         Ok(())
     }
 
-    /// Sleeps until the limit, or until any poller is woken, which may be another one.
+    /// Sleeps until the limit, or until any poller is woken, which need not be this one.
     fn sleep(&mut self, limit_ns: Option<u64>) -> Result<()> {
         let now_ns = self.now_ns();
         if now_ns >= self.time_limit_ns {
@@ -238,14 +239,14 @@ impl State {
         self.event_queue.advance_to(until_ns);
     }
 
-    /// Returns whether a registration is that of a connect under way. Its readiness is the result of the
-    /// connect, so no kernel reports it without one.
+    /// Returns whether a registration belongs to a connect that is under way. Its readiness means
+    /// that the connect has a result, so no kernel reports it spuriously.
     fn is_connecting(&self, poller: u32, id: usize) -> bool {
         let object = self.pollers[poller as usize].object(id);
         matches!(object, Some(Object::Endpoint(id)) if self.net.endpoint(id).is_connecting())
     }
 
-    /// Injects the faults of readiness.
+    /// Injects faults into the readiness that a wait is about to report.
     fn inject_readiness_faults(&mut self, poller: u32) {
         let process = self.pollers[poller as usize].process;
         for fault in [Fault::SpuriousReadiness, Fault::RepeatedReadiness] {

@@ -24,8 +24,8 @@ impl Store {
 }
 
 impl State {
-    /// Gives the connections that are marked as idle to the store of a process that is being killed, if
-    /// the store is alive.
+    /// Gives the connections that are marked as idle to the store of a process that is being
+    /// killed, if the store is alive.
     pub(super) fn keep_idle(&mut self, process: u32) {
         let store = self.processes[process as usize].store;
         let Some(store) = store.filter(|store| self.is_alive(store.process)) else {

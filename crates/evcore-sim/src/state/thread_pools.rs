@@ -26,7 +26,7 @@ impl State {
         started.into_iter().for_each(|job| self.run_job(job));
     }
 
-    /// Draws the end of a job that a thread runs now.
+    /// Draws the duration of a job that a thread begins now, and schedules the job's end.
     fn run_job(&mut self, job: JobId) {
         let mut job_ns = whole_ns(self.rng.duration(&self.config.job_time));
         let process = self.thread_pools.process(job.pool);

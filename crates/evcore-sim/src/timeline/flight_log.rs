@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use super::{Group, Kind, Span, SpanKind, Timeline};
 
 impl Timeline {
-    /// Draws the flight records in an error log of `httpd`, for each process the last ones that it
-    /// has logged. Returns `None` if the log has none.
+    /// Draws the flight records in an error log of `httpd`. If a process has logged its records
+    /// several times, only the last ones are drawn. Returns `None` if the log has no records.
     ///
-    /// A record has no time of its own, so it stands at the beginning of its turn. Records before the
-    /// first whole turn of a process stand at the time of that turn.
+    /// A record has no time of its own, so it stands at the beginning of its turn. Records before
+    /// the first whole turn of a process stand at the time of that turn.
     ///
     /// ```
     /// use evcore_sim::Timeline;
@@ -54,7 +54,8 @@ fn processes(log: &str) -> BTreeMap<&str, Vec<&str>> {
         if age == 0 {
             records.clear();
         }
-        // A full log loses lines, and records older than a lost one would stand too close.
+        // A log that is full loses lines. Records older than a lost one are left out, because the
+        // picture would not show the gap.
         if records.len() == age {
             records.push(text);
         }
@@ -98,7 +99,7 @@ fn name(text: &str) -> &str {
         .unwrap_or_default()
 }
 
-/// The number of a field.
+/// The number in a field of a record.
 fn field(text: &str, name: &str) -> Option<u64> {
     let (_, rest) = text.split_once(&format!("{name}: "))?;
     let end = rest
@@ -127,8 +128,8 @@ struct Drawing {
     rows: BTreeMap<String, (usize, Facts)>,
 }
 
-/// The records that still hold: the beginning or the plan, the lock or the timer, and the last
-/// event.
+/// The records that describe the present state: the registration or the plan, the lock or the
+/// timer, and the last other record.
 #[derive(Debug, Default)]
 struct Facts([String; 3]);
 

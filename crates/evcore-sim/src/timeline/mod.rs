@@ -18,7 +18,7 @@ use std::collections::HashMap;
 #[derive(Clone, Debug, Default)]
 pub struct Timeline {
     title: String,
-    /// Text about the whole, with the ends of its lines.
+    /// Text about the whole picture, which may have several lines.
     summary: String,
     lanes: Vec<Lane>,
     /// Invariant: in the order of their times.

@@ -9,7 +9,7 @@ const SCRIPT: &str = include_str!("page.js");
 
 impl Timeline {
     /// A page that draws the picture: lanes over time, with sent bytes as arrows, and a table of
-    /// the state at the cursor. It loads nothing from elsewhere.
+    /// the state at the cursor. The page loads nothing from elsewhere.
     ///
     /// The page of a long run shows the last 30,000 entries.
     #[must_use]
@@ -29,7 +29,7 @@ impl Timeline {
         .concat()
     }
 
-    /// The order of the lanes: those of a group stand together.
+    /// Sorts the lanes, so that the lanes of a group stand together.
     pub(super) fn sort_lanes(&mut self) {
         let mut order: Vec<usize> = (0..self.lanes.len()).collect();
         order.sort_by_key(|lane| self.lanes[*lane].group);

@@ -8,7 +8,8 @@ use crate::{
     trace::{Activity, Detail, Entry, Event, Recording, Situation, seconds},
 };
 
-/// The most entries that a page shows, so that a browser stays quick. It shows the last ones.
+/// Maximum number of entries that a page shows, so that a browser stays quick. Earlier entries are
+/// left out.
 const ENTRIES: usize = 30_000;
 
 impl Timeline {
@@ -36,7 +37,7 @@ struct Drawing<'a> {
     under_way: BTreeMap<EndpointId, VecDeque<usize>>,
     /// The moment at which each connection was requested, or arrived in the backlog.
     requests: BTreeMap<u32, usize>,
-    /// The first moments of the unfinished bars, by their subjects.
+    /// The lane and the first moment of each unfinished bar.
     open: BTreeMap<Open, (usize, usize)>,
     /// The row of each connection that is open now, and of each process.
     connection_rows: BTreeMap<u32, usize>,

@@ -13,8 +13,7 @@ use crate::{
 
 /// An event of the run that is part of the hash.
 ///
-/// A field that [`words`](Self::words) leaves out is for people; a change of it does not change the
-/// hash.
+/// A field that [`words`](Self::words) leaves out is not part of the hash. Only people read it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Event {
     Listened {
@@ -140,7 +139,8 @@ pub(crate) enum Subject {
 }
 
 impl Subject {
-    /// The subject of a fault of an object, or of the process that watches it.
+    /// The subject of a fault at an object: a connection or a UDP socket, or else the process that
+    /// watches the object.
     pub(crate) fn of(object: Option<Object>, process: u32) -> Self {
         match object {
             Some(Object::Endpoint(id)) => Self::End(id),
@@ -151,8 +151,9 @@ impl Subject {
 }
 
 impl Event {
-    /// The words of the hash: a kind in the highest byte, the subject of the entry below it, and an
-    /// amount. A new kind gets the next number.
+    /// The two words that the hash covers. The first has the number of the kind in its highest
+    /// byte, and the subject of the event below it. The second is an amount. A new kind gets the
+    /// next number.
     #[inline]
     pub(crate) fn words(self) -> [u64; 2] {
         let (kind, subject, amount) = match self {
@@ -218,8 +219,8 @@ fn ready_number(ready: Ready) -> u64 {
     .fold(0, |number, bit| 2 * number + u64::from(bit))
 }
 
-/// A fact that people want to know, and that follows from the events. It is recorded only if
-/// somebody reads the trace, and is not part of the hash.
+/// A fact that follows from the events, and that people want to read. It is kept only if the trace
+/// is recorded, and is not part of the hash.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Detail {
     /// A connection exists from now on, under an index that an earlier one may have had. Its
@@ -233,7 +234,7 @@ pub(crate) enum Detail {
         end: EndpointId,
         by: Owner,
     },
-    /// The address of a listener is in the recording.
+    /// A listener has an address, which is in the recording at this index.
     Bound {
         listener: ListenerId,
         address: u32,
@@ -264,12 +265,12 @@ pub(crate) enum Detail {
         process: u32,
         step: StepName,
     },
-    /// The process waits in the kernel, at most until then.
+    /// The process waits in the kernel, at most until this time.
     Sleeps {
         process: u32,
         until_ns: u64,
     },
-    /// The process does not run until then.
+    /// The process does not run until this time.
     Paused {
         process: u32,
         until_ns: u64,
@@ -312,7 +313,7 @@ pub(crate) enum ClientWait {
     Room(usize),
     /// Number of bytes that have not come yet.
     Bytes(usize),
-    /// A text of this many bytes, with this many that may be a part of it.
+    /// The length of a text, and the number of received bytes that may be a part of it.
     Text(usize, usize),
     End,
 }

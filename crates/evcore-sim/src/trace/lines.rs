@@ -126,7 +126,7 @@ impl Situation<'_> {
             Event::FaultOccurred(fault, subject) => {
                 format!("fault {fault:?} at {}", self.subject_name(subject))
             }
-            // The beginning of the step has a line.
+            // The beginning of a step has a line, and so has the text of a note.
             Event::StepEnded { .. } | Event::Noted(_) => return None,
             Event::LockTried {
                 process: by,

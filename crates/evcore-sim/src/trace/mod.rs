@@ -1,7 +1,8 @@
 //! The trace of a run: a hash and, on request, a recording that people read.
 //!
-//! The hash defines what "the same run" means. A recording changes nothing in it, and is made into
-//! text only when somebody reads it: `lines` makes the text, and `situation` the state at a time.
+//! The hash defines what "the same run" means. Recording does not change the hash. A recording is
+//! made into text only when somebody reads it: `lines` makes the text, and `situation` the state at
+//! a time.
 
 mod event;
 mod lines;
@@ -49,7 +50,7 @@ impl Trace {
         self.recording.as_deref()
     }
 
-    /// The recording, for a caller that adds a [`Detail`] that needs more data than fits into one.
+    /// The recording, for a caller that adds a [`Detail`] with data that do not fit into it.
     pub(crate) fn recording_mut(&mut self) -> Option<&mut Recording> {
         self.recording.as_deref_mut()
     }
@@ -83,7 +84,7 @@ impl Trace {
         }
     }
 
-    /// Adds a detail, which is not part of the hash, if somebody reads the trace.
+    /// Adds a detail if the trace is recorded. It is not part of the hash.
     #[inline]
     pub(crate) fn detail(&mut self, now_ns: u64, detail: impl FnOnce() -> Detail) {
         if self.recording.is_some() {
@@ -91,11 +92,12 @@ impl Trace {
         }
     }
 
-    /// This is out of line, because most runs are not recorded.
+    /// Adds an entry to the recording. This is out of line, because most runs are not recorded.
     #[cold]
     #[inline(never)]
     fn keep(&mut self, now_ns: u64, entry: impl FnOnce() -> Entry) {
-        // The destructors of a failed test close the connections that the report is about.
+        // The destructors of a failed test are left out, because they close the connections that
+        // the report is about.
         if let Some(recording) = self.recording.as_mut().filter(|_| !thread::panicking()) {
             recording.push(now_ns, entry());
         }

@@ -20,7 +20,7 @@ pub(crate) struct Recording {
 pub(crate) enum Entry {
     Event(Event),
     Detail(Detail),
-    /// The note of a client, or of the test, by its index.
+    /// A note of a client (in this slot) or of the test, and the index of its text.
     Text(Option<u32>, u32),
 }
 
@@ -56,15 +56,15 @@ impl Recording {
         &self.entries
     }
 
-    /// Marks that the workers are dropped, so that later entries only tidy up.
+    /// Marks that the workers are dropped. Later entries only show what their destructors close.
     pub(crate) fn mark_end(&mut self, now_ns: u64) {
         self.end = Some((self.entries.len(), now_ns));
     }
 
-    /// The entries without those that only tidy up after a run.
+    /// The entries of the run, without those of the workers' destructors after it.
     pub(crate) fn entries_of_run(&self) -> &[(u64, Entry)] {
         match (self.end, self.entries.last()) {
-            // If the times differ, the test went on after the end.
+            // If the times differ, the test has gone on after it dropped the workers.
             (Some((end, end_ns)), Some((last_ns, _))) if end_ns == *last_ns => &self.entries[..end],
             _ => &self.entries,
         }

@@ -1,7 +1,7 @@
-//! The state at a time of a recording, which follows from the entries up to then.
+//! The state at a time of a recording, which follows from the entries up to that time.
 //!
-//! This code depends only on the recording, not on the simulation. So it describes any moment of a run,
-//! and also a recording of another program.
+//! This code depends only on the recording, not on the simulation. So it can describe any moment of
+//! a run.
 
 use std::net::SocketAddr;
 
@@ -79,7 +79,7 @@ pub(crate) struct Watch {
     pub(super) last_report: Option<(u64, Ready)>,
 }
 
-/// The holder of an end, by a name that is not used again.
+/// The holder of an end, by a number that is not reused.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Holder {
     #[default]
@@ -104,7 +104,7 @@ pub(crate) struct Process {
 pub(crate) enum Activity {
     #[default]
     Runs,
-    /// The process waits in the kernel, at most until then.
+    /// The process waits in the kernel, at most until this time.
     Sleeps(u64),
     Paused(u64),
     Dead,
@@ -145,7 +145,7 @@ impl<'a> Situation<'a> {
         self.recording
     }
 
-    /// Follows an entry.
+    /// Updates the state by the next entry.
     pub(crate) fn apply(&mut self, now_ns: u64, entry: Entry) {
         match entry {
             Entry::Event(event) => self.on_event(now_ns, event),
@@ -338,7 +338,8 @@ impl<'a> Situation<'a> {
         &mut slot_mut(&mut self.connections, id.connection()).ends[side(id)]
     }
 
-    /// The client in a slot. A client from before the recording has the number of its slot.
+    /// The client in a slot. A client that was added before the recording has the number of its
+    /// slot.
     fn client_mut(&mut self, slot: u32) -> &mut Client {
         for number in (0..=slot).skip(self.clients.len()) {
             self.clients.push(Client {
@@ -362,7 +363,7 @@ impl<'a> Situation<'a> {
         self.processes.get(process as usize)
     }
 
-    /// The connections that have an open end, by the end that connects.
+    /// The connections that have an open end, each by the end that connects.
     pub(crate) fn open_connections(&self) -> impl Iterator<Item = EndpointId> {
         let is_open = |end: &End| !end.is_closed && end.holder != Holder::None;
         let connections = (0..).zip(&self.connections);
@@ -404,8 +405,8 @@ impl<'a> Situation<'a> {
         self.clients.iter().find(is_it)?.wait
     }
 
-    /// The connections that have ended, with the outcomes of their clients, by the end that
-    /// connected.
+    /// The connections that have ended, each by the end that connected, with the outcomes of their
+    /// clients.
     pub(crate) fn ended_connections(
         &self,
     ) -> impl Iterator<Item = (EndpointId, Option<ClientOutcome>)> {

@@ -14,7 +14,7 @@ use crate::{kernel_poller::Object, net::EndpointId};
 pub(crate) struct Turn {
     /// The lines with their times.
     pub(crate) lines: Vec<(u64, String)>,
-    /// The indices of the connections that have a line.
+    /// The indices of the connections that occur in the turn.
     pub(crate) connections: BTreeSet<u32>,
 }
 

@@ -19,7 +19,7 @@ pub(crate) fn names(set: impl fmt::Debug) -> String {
     }
 }
 
-/// `1 byte`, `534,754 bytes`.
+/// A number of bytes with its unit, such as `1 byte` or `534,754 bytes`.
 pub(crate) fn bytes(count: usize) -> String {
     let unit = if count == 1 { "byte" } else { "bytes" };
     format!("{} {unit}", grouped(count))

@@ -12,13 +12,14 @@ use crate::{
     scenario::{Op, Side},
 };
 
-/// The time that a difference may last. An action on one endpoint reaches the other a little later.
+/// The longest time that a difference may last. An action on one real endpoint reaches the other
+/// endpoint a little later.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Number of retries with a full or empty buffer, because the kernel may be moving bytes.
 const RETRIES: u32 = 50;
 
-/// Runs a scenario on both, and compares after each operation.
+/// Runs a scenario on a simulated pair and on a real one, and compares them after each operation.
 #[track_caller]
 pub(crate) fn compare(family: Family, mode: Mode, scenario: &[Op]) {
     let mut simulated = Fixture::new(Pair::simulated(family), mode);
@@ -34,7 +35,7 @@ pub(crate) fn compare(family: Family, mode: Mode, scenario: &[Op]) {
     }
 }
 
-/// Asserts that both report the same levels.
+/// Asserts that both pollers report the same levels.
 #[track_caller]
 fn same_levels(simulated: &mut Fixture, real: &mut Fixture, at: &str) {
     let expected = simulated.poll();
@@ -46,8 +47,9 @@ fn same_levels(simulated: &mut Fixture, real: &mut Fixture, at: &str) {
     assert_eq!(found, expected, "{at}: what holds, by side");
 }
 
-/// Asserts that the real poller reports what the simulated one does. It may also repeat a report
-/// (for a Unix socket when its peer has read), but it reports no other readiness.
+/// Asserts that the real poller reports the edges that the simulated one reports. The real poller
+/// may also repeat an earlier report (of a Unix socket, when its peer has read). It must report no
+/// other readiness.
 #[track_caller]
 fn same_edges(simulated: &mut Fixture, real: &mut Fixture, at: &str) {
     let before = real.reported;

@@ -44,7 +44,7 @@ impl Op {
     }
 }
 
-/// Twenty random operations, the rarer ones towards the end.
+/// Twenty random operations. Operations that end a stream occur only towards the end.
 pub(crate) fn random_scenario(rng: &mut Rng, family: Family) -> Vec<Op> {
     (0..20).map(|index| random_op(rng, index, family)).collect()
 }

@@ -169,7 +169,7 @@ fn a_process_at_its_descriptor_limit_accepts_nothing() {
     let Ok(Accept::Connection(_second, _)) = listener.accept() else {
         panic!("there is a descriptor again");
     };
-    // As on Linux, even if no client waits.
+    // As on Linux, the result is the same if no client waits.
     let none = listener.accept();
     assert!(matches!(none, Ok(Accept::Exhausted(Resource::Process))));
 }

@@ -15,7 +15,7 @@ fn server() -> SocketAddr {
     SocketAddr::from(([10, 0, 0, 2], 80))
 }
 
-/// A simulation without faults, apart from those that always occur.
+/// A simulation in which these faults always occur, and no others.
 fn sim_with(seed: u64, faults: &[Fault]) -> Sim {
     let sim = Sim::new(seed);
     sim.set_config(SimConfig {
@@ -222,7 +222,8 @@ fn a_timer_ends_a_connect_and_nothing_is_left_of_it() {
     assert_eq!(sim.backlog_len(server()), 0);
 }
 
-/// The server has the connection when the client gives up. The answer meets a closed socket.
+/// The client gives up after the server has got the connection, and before the client gets the
+/// answer. The answer arrives at a closed socket.
 #[test]
 fn a_client_that_closes_before_the_answer_resets_its_connection() {
     let sim = sim_with(7, &[]);
@@ -244,7 +245,7 @@ fn calls_on_a_connect_in_progress_do_what_linux_does() {
     assert_eq!(simulated[0], Err(ErrorKind::WouldBlock));
     #[cfg(target_os = "linux")]
     {
-        // With a full backlog, the client stays in progress.
+        // With a full backlog, the connect stays in progress.
         let listener = evcore::Listener::builder().backlog(0).bind("127.0.0.1:0");
         let listener = listener.expect("a free port");
         let _fills = std::net::TcpStream::connect(listener.local_addr()).expect("there is room");

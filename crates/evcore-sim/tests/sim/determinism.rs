@@ -60,9 +60,9 @@ fn another_seed_gives_another_trace() {
     assert_eq!(hashes.len(), 20);
 }
 
-/// The hash is the same in debug, in release and on every machine. The test uses a bare poller, so
-/// that only a change of the simulator changes the hash. After such a change, the new hash is
-/// written here.
+/// The hash is the same in debug and release builds, and on every machine. The test uses a bare
+/// poller, so that only a change of the simulator changes the hash. After such a change, write the
+/// new hash here.
 #[test]
 fn the_trace_hash_of_seed_1_is_pinned() {
     let sim = Sim::new(1);
@@ -84,7 +84,7 @@ fn the_trace_hash_of_seed_1_is_pinned() {
 
     let (mut events, mut streams) = (Events::raw(64), BTreeMap::new());
     let mut keys = 1..;
-    // The loop ends at the time limit, which is another error.
+    // The loop ends when a wait fails at the time limit.
     while let Ok(_) | Err(Error::Interrupted) = poller.wait(&mut events, None) {
         for event in &events {
             if event.key == 0 {

@@ -41,9 +41,10 @@ pub(crate) enum Bug {
     HalfCloseMeansEnd,
     /// A report of data that is not there is taken for the end of the connection.
     SpuriousReadinessMeansEnd,
-    /// Each report leads to one read.
+    /// Each report leads to one read only.
     ReadsOnce,
-    /// A new connection gets the buffer of the last one, with the bytes that are left in it.
+    /// A new connection gets the buffer of the connection that ended last, with the bytes that are
+    /// left in it.
     BufferNotCleared,
 }
 
@@ -96,7 +97,7 @@ impl Echo {
         Self::on(builder.group(lock), counts)
     }
 
-    /// Makes a worker with a bug, and with an idle timeout that does not hide it.
+    /// Makes a worker with a bug. Its idle timeout is so long that it does not hide the bug.
     pub(crate) fn with_bug(process: &Process, bug: Bug) -> Self {
         let idle = Duration::from_secs(3_600);
         let echo = Self::new(process, &Rc::default());

@@ -1,4 +1,4 @@
-//! The readiness of an edge-triggered stream, kept by a server itself and with a bug.
+//! The readiness of an edge-triggered stream, which a server keeps by itself, with a bug.
 
 use std::io::{self, ErrorKind};
 

@@ -13,8 +13,8 @@ use crate::{
     native,
 };
 
-/// The faults of outgoing connections, jobs, datagrams and channels, which this server cannot meet:
-/// `connecting`, `proxied`, `thread_pool`, `udp` and `tests/simulation/moves` test them.
+/// The faults of outgoing connections, jobs, datagrams and channels, which the echo server does not
+/// have. `connecting`, `proxied`, `thread_pool`, `udp` and `tests/simulation/moves` test them.
 const ELSEWHERE: [Fault; 10] = [
     Fault::ImmediateConnect,
     Fault::ConnectRefused,
@@ -28,7 +28,7 @@ const ELSEWHERE: [Fault; 10] = [
     Fault::ChannelKill,
 ];
 
-/// The faults that the server can meet.
+/// The faults that can occur in the echo server.
 fn faults() -> impl Iterator<Item = Fault> {
     Fault::ALL
         .into_iter()
@@ -99,7 +99,7 @@ fn each_fault_alone_occurs_and_damages_no_byte() {
         for seed in 0..5 {
             let sim = Sim::new(seed);
             let often = match fault {
-                // This fault is drawn at every step, so it is rare.
+                // This fault is drawn at every step, so it gets a low probability.
                 Fault::Kill => Probability::one_in(300),
                 // This fault needs two events in one batch.
                 Fault::ReorderedEvents => Probability::ALWAYS,

@@ -50,7 +50,7 @@ impl App for Host {
     }
 }
 
-/// Starts workers in a group that has one more slot.
+/// Starts workers in a group that has one more slot, for an observer.
 fn hosts(sim: &Sim, count: usize) -> (Workers<Host>, SimGroup) {
     let group = sim.group(Policy::least_loaded(), count + 1);
     let shared = group.clone();
@@ -100,7 +100,8 @@ fn when_every_listening_worker_dies_another_is_notified() {
         workers.kill(index);
     }
     let client = sim.client(address(), Script::new().recv("welcome".len()));
-    // The limit is far less than the delay, so no worker has to probe.
+    // The limit is far less than the delay of the policy, so no worker has found the client by a
+    // probe of the listener.
     assert!(workers.run_until(MS * 50, |_| client.is_done()));
     assert_eq!(client.outcome(), Some(ClientOutcome::Completed));
 }
@@ -116,7 +117,7 @@ fn jain(workers: &Workers<Host>) -> f64 {
     sum * sum / (f64::from(count) * squares)
 }
 
-/// Returns the index with 1,000 connections, of which `burst` are made at a time.
+/// Returns Jain's index for 1,000 connections, of which `burst` are made at a time.
 fn fairness(count: usize, burst: usize) -> f64 {
     let sim = Sim::new(7);
     let (mut workers, _) = hosts(&sim, count);

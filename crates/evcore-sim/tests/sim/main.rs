@@ -18,7 +18,7 @@ mod workers;
 
 use evcore::poller::Capabilities;
 
-/// The capabilities of epoll, for tests that need them whatever the seed.
+/// The capabilities of epoll, for tests that need them with every seed.
 fn native() -> Capabilities {
     let mut capabilities = Capabilities::default();
     capabilities.edge = true;

@@ -2,7 +2,7 @@
 //!
 //! The test follows the guide in the crate's documentation: it checks that no client is lost under
 //! [`Faults::lossless`], and that no client receives a wrong byte under [`Faults::all`]. The first
-//! two bugs change no byte, and each shows on one kind of kernel alone. They are found because of
+//! two bugs change no byte, and each shows on only one kind of kernel. They are found because of
 //! the first check, and because the seed chooses the kernel.
 
 use std::time::Duration;
@@ -92,7 +92,7 @@ fn without_a_bug_no_client_receives_a_wrong_byte() {
     });
 }
 
-/// Looks for the bug from several first seeds.
+/// Asserts that a range of `seeds` seeds finds the bug, wherever the range begins.
 #[track_caller]
 fn assert_found(bug: Bug, seeds: u64, finds_it: impl Fn(&Sim, Bug) -> Vec<EchoClient>) {
     for first in (0..200).step_by(20) {

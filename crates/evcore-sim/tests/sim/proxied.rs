@@ -160,7 +160,7 @@ fn under_all_faults_the_proxy_keeps_no_session() {
     }
 }
 
-/// Returns the ends of ten sessions under one fault that always occurs. No client gets an answer.
+/// Returns the ends of ten sessions under faults that always occur. No client gets an answer.
 fn ends_under(seed: u64, faults: &[Fault], has_server: bool) -> Vec<End> {
     let sim = Sim::new(seed);
     let always = |faults: Faults, fault: &Fault| faults.with(*fault, Probability::ALWAYS);

@@ -18,7 +18,7 @@ const TIMEOUT: Timer = Timer::new(0);
 pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 pub(crate) const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Number of bytes that a side keeps for the other.
+/// Maximum number of bytes that one side keeps for the other side.
 const BUFFER: usize = 1_024;
 
 /// The reason why a session has ended.
@@ -54,7 +54,8 @@ pub(crate) struct Session<C, U> {
     is_connected: bool,
 }
 
-/// One side of a session, and the bytes that were received from it and not yet sent to the other.
+/// One side of a session, and the bytes that were received from it and not yet sent to the other
+/// side.
 struct Side<S> {
     stream: EdgeStream<S>,
     unsent: Vec<u8>,
@@ -160,7 +161,7 @@ where
 }
 
 impl<C: Transport, U: Transport> Session<C, U> {
-    /// The first step of the upstream is the result of connecting.
+    /// Takes the result of connecting, which the first step of the upstream reports.
     fn check_connected(&mut self) -> Result<(), ErrorKind> {
         if self.is_connected {
             return Ok(());

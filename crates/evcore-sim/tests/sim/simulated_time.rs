@@ -125,7 +125,7 @@ fn an_interrupted_wait_is_a_turn_without_steps() {
     );
 }
 
-/// As on Linux and on the BSDs: a signal matters only to a wait that sleeps.
+/// As on Linux and on the BSDs, a signal ends only a wait that sleeps.
 #[test]
 fn a_wait_that_begins_with_an_event_is_not_interrupted() {
     let sim = Sim::new(7);
@@ -163,7 +163,7 @@ fn monotonic_and_wall_clock_move_separately() {
     assert!(step != 0 && step.abs() <= 86_401, "{step}");
 }
 
-/// The poller keeps modes that the backend lacks, with equal reports.
+/// The poller emulates modes that the backend lacks, with equal reports.
 #[test]
 fn native_and_masked_modes_report_alike() {
     let mut epoll = Capabilities::default();
@@ -304,7 +304,7 @@ fn an_edge_for_reading_is_not_repeated_by_room_for_sending() {
         events.len()
     };
     assert_eq!(reports(Duration::ZERO), 1);
-    // The peer makes room. The byte is still unread.
+    // The peer makes room. The byte that it has sent is still unread.
     far.recv(&mut [0; 100]).unwrap();
     assert_eq!(reports(Duration::from_secs(1)), 0);
     far.send(b"x").unwrap();

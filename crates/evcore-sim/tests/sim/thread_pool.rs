@@ -169,7 +169,7 @@ fn a_shutdown_drops_the_jobs_that_have_not_ended() {
     assert_eq!(Arc::strong_count(&owned), 1, "no job is kept");
 }
 
-/// Submits a job in each turn, and is killed now and then.
+/// A worker that fills its pool at each step, and that is killed now and then.
 struct Busy {
     ev: EventLoop<SimListener>,
     pool: Pool<Token, ()>,

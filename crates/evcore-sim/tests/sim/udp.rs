@@ -1,4 +1,4 @@
-//! UDP sockets: arrivals, and a program's reaction to loss, doubles and disorder.
+//! UDP sockets: arrivals, and a program's reaction to loss, duplicates and disorder.
 
 use std::{collections::BTreeSet, io::ErrorKind, net::SocketAddr, time::Duration};
 

@@ -154,8 +154,8 @@ fn a_busy_worker_delays_only_its_own_clients() {
     let clients: Vec<_> = (0..40).map(|_| sim.client(address(), hello())).collect();
     let all_done = |_: &_| clients.iter().all(evcore_sim::ScriptHandle::is_done);
     assert!(workers.run_until(MS * 10_000, all_done));
-    // The 40 clients have at least two steps each. That takes one worker 800 ms, and four workers a
-    // quarter.
+    // The 40 clients cause at least two steps each. One worker needs 800 ms for them, and four
+    // workers need a quarter of that.
     assert!(sim.now() < MS * 600, "{:?}", sim.now());
 }
 
@@ -278,7 +278,8 @@ fn a_worker_woken_for_nothing_sleeps_on() {
     assert_eq!(turns(4), turns(1));
 }
 
-/// A worker that registers each accepted connection after a first receive, in which it may be killed.
+/// A worker that registers each accepted connection after a first receive, in which it may be
+/// killed.
 struct ReadsFirst {
     ev: EventLoop<SimListener>,
     accepted: Vec<SimStream>,

@@ -100,7 +100,7 @@ impl<T: Copy, const N: usize> SparseBlocks<T, N> {
         let Some((&first, _)) = self.far.0.first_key_value() else {
             return false;
         };
-        // So at most about half of the list is unused.
+        // This limit leaves at most about half of the list unused.
         if first > self.admitted * 2 + APPENDED_MAX {
             return false;
         }
@@ -230,7 +230,7 @@ mod tests {
 
     #[test]
     fn the_list_reaches_a_far_block_when_half_of_it_is_in_use() {
-        // Block 20: the list grows towards it once eight blocks are in use.
+        // Id 80 is in block 20. The list grows towards that block when eight blocks are in use.
         let mut ids = vec![80, 0, 4, 8, 12, 16, 20];
         assert_eq!(blocks(&holding(&ids)), (6, 1));
         ids.push(24);

@@ -6,8 +6,8 @@
 //! The root of the tree is the left child of its *head*, a node that is not a timer. So the root is a
 //! child like any other, and a rotation there is no special case. All leaves are one node, [`NIL`].
 //!
-//! A timer that is not in the tree may be on a heap of overdue timers. Its node then holds its place
-//! there.
+//! A timer that is not in the tree may be on a heap of overdue timers. Its node then holds the
+//! place on that heap.
 
 #[cfg(test)]
 mod tests;
@@ -36,8 +36,8 @@ const RIGHT: usize = 1;
 pub(super) struct RedBlackTree {
     /// The rows of ids. The timer of an id is `nodes[FIRST_TIMER + row]`.
     rows: Rows,
-    // Invariant: it holds all rows. The tree is ordered by deadline and then by insertion; no red
-    // node has a red child; all paths down from a node pass the same number of black nodes.
+    // Invariant: it has a node for each row. The tree is ordered by deadline and then by insertion;
+    // no red node has a red child; all paths down from a node pass the same number of black nodes.
     nodes: Blocks<Node, BLOCK>,
     // Invariant: the leftmost node of the tree; `NIL` if it is empty.
     first: u32,
@@ -227,7 +227,8 @@ impl RedBlackTree {
 
     /// Replaces `node`, which has two children, by its successor, which takes over its colour.
     ///
-    /// Returns the node and the side that lack a black node now, if any.
+    /// Returns whether a black node is missing now, and the parent and the side where it is
+    /// missing.
     fn replace_by_successor(&mut self, node: u32) -> (bool, u32, usize) {
         let Node {
             up,
@@ -337,7 +338,7 @@ impl RedBlackTree {
         self.rotate(parent, side);
     }
 
-    /// Rotates `node` down to `side`; its other child takes its place.
+    /// Rotates `node` down to `side`. Its child on the other side takes its place.
     fn rotate(&mut self, node: u32, side: usize) {
         let (parent, place) = (self.parent(node), self.side(node));
         let rising = self.child(node, 1 - side);
@@ -415,7 +416,7 @@ impl RedBlackTree {
 }
 
 impl Places for RedBlackTree {
-    /// The heaps of a tree have nodes in place of ids.
+    /// The heaps of a tree name a timer by its node, not by its id.
     fn set_place(&mut self, node: u32, place: Place) {
         let node = self.at_mut(node);
         node.up = Up::ON_HEAP;
@@ -452,10 +453,10 @@ struct Up(u32);
 impl Up {
     const RED: u32 = 1 << 31;
 
-    /// The mark of an unlinked timer. No table is that long.
+    /// The mark of an unlinked timer. No node has this number, because no table is that long.
     const UNLINKED: Self = Self(u32::MAX);
 
-    /// The mark of a timer that is on a heap. No table is that long either.
+    /// The mark of a timer that is on a heap. No node has this number either.
     const ON_HEAP: Self = Self(u32::MAX - 1);
 
     const fn red(parent: u32) -> Self {
@@ -497,7 +498,7 @@ impl RedBlackTree {
         linked
     }
 
-    /// The number of timers with such a spot.
+    /// The number of timers for whose spot `is_counted` returns true.
     pub(super) fn count(&self, is_counted: impl Fn(Spot) -> bool) -> usize {
         let nodes = u32::try_from(self.nodes.len()).unwrap();
         (FIRST_TIMER..nodes)

@@ -1,9 +1,9 @@
 //! The slot of a deadline.
 //!
 //! The low half of a tick has four digits of eight bits, and each digit has a level of 256 slots. A
-//! deadline is on the level of the highest digit in which it differs from the wheel's position, in
-//! the slot of its own digit. So the slot depends on deadline and position alone, and everything on a
-//! level is due before everything on a higher one.
+//! deadline is on the level of the highest digit in which it differs from the wheel's position. The
+//! deadline's value of that digit is the number of its slot on the level. So the slot depends only
+//! on deadline and position, and everything on a level is due before everything on a higher one.
 //!
 //! A deadline whose high half differs from the position's has no slot.
 

@@ -1,9 +1,9 @@
 //! Lists of ids in chunks of a cache line, one list for each slot.
 //!
-//! A list is a chain of chunks, each with some ids and its two neighbours. A timer's spot is the place
-//! with its id, so removing it leaves a *hole*: it writes to that chunk alone, and not to the timers
-//! before and after it. The chunk counts its holes in the same cache line. Adding a timer at the back
-//! changes no count.
+//! A list is a chain of chunks, each with some ids and its two neighbours. A timer's spot is the
+//! place with its id. Removing the timer leaves a *hole* there, and writes only to this chunk, not
+//! to the timers before and after. The chunk counts its holes in the same cache line. Adding a
+//! timer at the back changes no count.
 //!
 //! ```text
 //!  ends[7].front                      list 7 holds the timers 5, 9, 2, 4, 6 in this order
@@ -34,10 +34,11 @@
 //! | *open* | some, and the last has room | the back is in the last chunk |
 //! | *full* | some, and the last has no room | the back is the first word behind the last chunk |
 //!
-//! A chunk in which the last id is removed is freed at once, so holes take no more memory than the ids
-//! that remain: at worst a chunk for each id. The last chunk of a list stays, because the next timer
-//! goes there, and so does a first chunk that is in use only from some place on. So a list may be left.
-//! It counts as occupied until the wheel [looks for its first timer](Lists::first).
+//! A chunk is freed as soon as its last id is removed, so at worst there is a chunk for each id
+//! that remains. Two chunks of a list may stay without ids. The last chunk stays, because the next
+//! timer goes there. The first chunk stays if its first places are not in use, because it then
+//! never counts 14 holes. So a list may be *left*. It counts as occupied until the wheel [looks for
+//! its first timer](Lists::first).
 //!
 //! A walk through a list reads its chunks in order. All ids of a chunk are known when it is read,
 //! so their nodes can be loaded at the same time. That makes moving and expiring timers fast.
@@ -71,14 +72,15 @@ pub(super) struct Lists {
     /// The ends of each list. They are not boxed, because arming has no register left for the
     /// pointer.
     ends: [Ends; LISTS as usize],
-    // Invariant: it has exactly the lists that are not bare.
+    // Invariant: the set of the lists that are not bare.
     occupied: Occupied,
 }
 
 /// The beginning and the end of a list. All places between these two are ids or holes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 struct Ends {
-    /// The first word in use; 0 if the list is bare. If no word is in use, it is a hole.
+    /// The first word in use; 0 if the list is bare. If no word is in use, the word at `front` is a
+    /// hole.
     front: u32,
     /// The word behind the last one in use; 0 if the list is bare.
     back: u32,
@@ -106,7 +108,7 @@ impl Ends {
 }
 
 impl Lists {
-    /// Empty lists.
+    /// Makes empty lists.
     pub(super) fn new() -> Self {
         Self {
             chunks: Chunks::new(),
@@ -115,7 +117,8 @@ impl Lists {
         }
     }
 
-    /// Makes room for `timers` that fill their chunks.
+    /// Makes room for `timers` timers in full chunks, and for one more chunk in each list that they
+    /// may use.
     pub(super) fn reserve(&mut self, timers: usize) {
         if timers > 0 {
             let sparse = timers.min(LISTS as usize);
@@ -293,7 +296,7 @@ impl Lists {
         let chunk = self.ends[list as usize].last_chunk();
         let used = self.used_words(list, chunk);
         let words = self.chunks.words(chunk);
-        // All nodes are read before one is written, so that the cache misses overlap.
+        // All nodes are read before the first is written, so that the cache misses overlap.
         let mut lists = [0; CHUNK_WORDS as usize];
         for word in used.clone() {
             let id = words[at(word)];
@@ -335,7 +338,7 @@ impl Lists {
         self.occupied.first()
     }
 
-    /// Returns whether a list has a chunk, and another one is free.
+    /// Returns whether a list has a chunk, and another chunk is free.
     #[inline]
     pub(super) fn can_grow(&self, list: u32) -> bool {
         self.has_chunk(list) && self.chunks.has_free()
@@ -366,7 +369,8 @@ impl Lists {
         start..end
     }
 
-    /// Frees a chunk that has only holes. The last of a list stays, and begins anew.
+    /// Frees a chunk that has only holes. The last chunk of a list stays, and is used again from
+    /// its first place.
     #[inline(never)]
     fn return_chunk(&mut self, chunk: u32) {
         let (prev, next) = self.chunks.neighbours(chunk);

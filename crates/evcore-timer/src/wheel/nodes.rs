@@ -1,8 +1,8 @@
 //! The wheel's entry for each id, in eight bytes: the place of its timer, and the low half of its
 //! deadline.
 //!
-//! The high half of the deadline of a timer in a slot is the wheel's own. Timers with another high half,
-//! and timers that are overdue, are on heaps, which have the whole deadline.
+//! The deadline of a timer in a slot has the high half of the wheel's position. Timers with another
+//! high half, and timers that are overdue, are on heaps, which have the whole deadline.
 
 use crate::blocks::SparseBlocks;
 use crate::queue::assert_dense;
@@ -42,7 +42,7 @@ impl Spot {
 
     const ON_HEAP: u32 = 1 << 31;
 
-    /// The number of chunks that can be named.
+    /// Number of chunks whose words are below [`ON_HEAP`](Self::ON_HEAP).
     pub(super) const CHUNKS: u32 = Self::ON_HEAP >> 4;
 
     /// The spot of a timer whose id is in this word of the chunks.

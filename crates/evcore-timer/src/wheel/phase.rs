@@ -23,7 +23,7 @@ impl TimerWheel {
         // No slot that starts at or before `now` is occupied, so every timer stays in its slot.
         if self.now > self.position {
             self.move_to(self.now);
-            self.draining = None; // empty, if there is one
+            self.draining = None; // the drained slot is empty by now
         }
         let next = self.next_searched();
         self.set_quiet_until(next);
@@ -49,7 +49,7 @@ impl TimerWheel {
         if now > self.position {
             self.horizon = self.horizon.max(now);
             self.move_to(now);
-            self.draining = None; // empty, if there is one
+            self.draining = None; // the drained slot is empty by now
         }
         if now >= self.quiet_until {
             self.set_quiet_until(u64::MAX);
@@ -150,8 +150,8 @@ impl TimerWheel {
                 break;
             }
             let Some(id) = self.lists.first(slot) else {
-                // A left slot costs as much as a move. The search stops if no moves are left for a
-                // drain.
+                // Dropping a slot that timers have left costs as much as a move. The search stops
+                // if no moves are left for a drain.
                 if moves_left <= 1 {
                     return Search::Stopped;
                 }
@@ -222,7 +222,8 @@ impl TimerWheel {
         let far = self.far.first().map(|entry| entry.deadline);
         let on_heaps = [far, self.overdue.next_deadline()];
         let on_heaps = on_heaps.into_iter().flatten().min().unwrap_or(u64::MAX);
-        // The limit on left slots in one call may make the result early.
+        // One call drops at most `moves_max` slots that timers have left. If others remain, the
+        // result may be early.
         for _ in 0..self.moves_max {
             match self.first_slot() {
                 Some((slot, _)) if self.lists.first(slot).is_none() => {}
@@ -238,8 +239,8 @@ impl TimerWheel {
     pub(super) fn take_off_first(&mut self, spot: Spot) {
         self.take_off(spot);
         if self.armed > 0 {
-            // A slot may begin before this tick, because the wheel stays behind while nothing is
-            // due.
+            // A slot may begin before `quiet_until`, because the wheel stays behind while nothing
+            // is due.
             let next = self.next_searched().max(self.quiet_until);
             self.set_quiet_until(next);
         }

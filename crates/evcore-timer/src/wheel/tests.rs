@@ -255,7 +255,7 @@ fn a_timer_armed_during_a_pause_goes_behind_its_equals() {
         wheel.arm(id, 300);
     }
     wheel.arm(9, 260);
-    wheel.arm(9, 500); // so that the call at 260 looks for it
+    wheel.arm(9, 500); // the call at 260 still searches
     assert_eq!(wheel.pop_expired(260), None);
     assert!(wheel.has_more());
     wheel.arm(6, 300);

@@ -1,4 +1,4 @@
-//! The table in examples, and compared with a `HashMap`.
+//! Tests of the table: examples, and a comparison with a `HashMap`.
 
 use std::collections::HashMap;
 
@@ -161,7 +161,7 @@ fn debug_shows_tokens_and_values() {
 #[derive(Clone, Debug)]
 enum Operation {
     Insert(u16),
-    /// The value of the n-th token that was ever returned, modulo their number.
+    /// Removes the value of the n-th token that was ever returned, n modulo the number of tokens.
     Remove(usize),
     Change(usize, u16),
     /// Keeps the values that are not divisible by this.

@@ -19,7 +19,7 @@ use evcore_poller::{BackendKind, Error, Events, Interest, Mode, Poller, Result, 
 const EDGE: c_int = 1;
 const EXCLUSIVE: c_int = 2;
 
-/// A poller, and what its last wait has reported.
+/// A poller, and the reports of its last wait.
 #[derive(Debug)]
 pub struct Handle {
     poller: Poller,
@@ -44,13 +44,15 @@ impl Report {
     };
 }
 
-/// Opens a poller over epoll, for waits of at most `capacity` events. `NULL` if the kernel refuses.
+/// Opens a poller over epoll, for waits of at most `capacity` events. Returns `NULL` if the kernel
+/// refuses.
 #[unsafe(no_mangle)]
 pub extern "C" fn evcore_open(capacity: usize) -> Option<Box<Handle>> {
     let poller = Poller::with(BackendKind::Epoll).ok()?;
     Some(Box::new(Handle {
         poller,
-        // nginx handles signals between two waits.
+        // `raw` returns when a signal interrupts the wait, because nginx handles signals between
+        // waits.
         events: Events::raw(capacity),
     }))
 }
@@ -104,7 +106,8 @@ pub extern "C" fn evcore_remove_before_close(handle: &mut Handle, key: u64) -> c
     code(handle.poller.remove_before_close(key))
 }
 
-/// Waits for at most `timeout_ms`, if that is not negative. Returns the number of reports.
+/// Waits for at most `timeout_ms`, or without a limit if that is negative. Returns the number of
+/// reports, or a negative `errno`.
 #[unsafe(no_mangle)]
 pub extern "C" fn evcore_wait(handle: &mut Handle, timeout_ms: i64) -> c_int {
     let timeout = u64::try_from(timeout_ms).ok().map(Duration::from_millis);
@@ -129,8 +132,8 @@ pub extern "C" fn evcore_report(handle: &Handle, position: usize) -> Report {
     }
 }
 
-/// Makes a handle that ends a wait from another thread. It is never freed, because such a thread may
-/// outlive the poller.
+/// Makes a handle that ends a wait from another thread. The handle is never freed, because such a
+/// thread may outlive the poller.
 #[unsafe(no_mangle)]
 pub extern "C" fn evcore_waker(handle: &Handle) -> Box<Waker> {
     Box::new(handle.poller.waker())

@@ -118,7 +118,7 @@ impl Event {
         Some(self.extra.error)
     }
 
-    /// Drops all but the key and the two sides.
+    /// Clears everything except the key and the two sides.
     pub fn clear_extra(&mut self) {
         self.extra = Extra::default();
     }
@@ -145,7 +145,7 @@ impl Event {
     pub(crate) fn reported(key: usize, ready: Ready) -> Self {
         Self {
             key,
-            // The end of the stream, and priority data, are found by reading.
+            // A caller finds the end of the stream and priority data by reading.
             readable: ready.is_readable() || ready.is_read_closed() || ready.is_priority(),
             writable: ready.is_writable(),
             extra: Extra {

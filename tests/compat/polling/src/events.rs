@@ -24,7 +24,7 @@ impl Events {
         Self::with_capacity(NonZeroUsize::new(1024).expect("it is not zero"))
     }
 
-    /// Creates a buffer for `capacity` events per wait. The next wait reports the others.
+    /// Creates a buffer for `capacity` events per wait. The next wait reports further events.
     #[must_use]
     pub fn with_capacity(capacity: NonZeroUsize) -> Self {
         Self {

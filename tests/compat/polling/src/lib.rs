@@ -1,13 +1,13 @@
 //! The part of the interface of the crate `polling` that async-io and calloop use on Unix, over
 //! `evcore-poller`.
 //!
-//! The two differ in ownership. Threads share a `polling::Poller`: any thread registers while
-//! another waits. An `evcore_poller::Poller` has one owner, because its methods take `&mut self`.
-//! [`Poller`] bridges that by a loan (`loan.rs`): a thread with a change wakes the thread that
-//! waits, which hands the poller over until the change is made.
+//! The two crates differ in ownership. Threads share a `polling::Poller`: any thread registers
+//! while another waits. An `evcore_poller::Poller` has one owner, because all of its methods take
+//! `&mut self`. [`Poller`] bridges the difference by a loan (`loan.rs`). A thread with a change
+//! wakes the thread that waits, which hands the poller over until the change is made.
 //!
-//! [`under_test`] has what `polling` lacks: the choice of a backend, and the proof that this crate
-//! ran.
+//! [`under_test`] has what `polling` lacks: the choice of a backend, and the proof that a program
+//! used this crate.
 
 mod event;
 mod events;

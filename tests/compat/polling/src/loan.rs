@@ -13,7 +13,7 @@ use std::{
 /// The value, and whether it is lent.
 pub(crate) struct Shared<T> {
     state: Mutex<State<T>>,
-    /// The value was returned, or no thread requests it any more.
+    /// Notified when the value is returned, and when no thread requests it any more.
     changed: Condvar,
 }
 
@@ -44,7 +44,7 @@ impl<T> Shared<T> {
         }
     }
 
-    /// Borrows the value for a sleep. `None` while another thread has borrowed it.
+    /// Borrows the value for a sleep. Returns `None` while another thread has borrowed it.
     ///
     /// Threads that have requested the value from the last borrower come first, because they would
     /// not interrupt the next one.
@@ -60,8 +60,8 @@ impl<T> Shared<T> {
         })
     }
 
-    /// Uses the value for a moment. If it is lent, calls `interrupt`, which makes the borrower hand
-    /// it over, and waits for that.
+    /// Calls `work` with the value. If the value is lent, first calls `interrupt`, which makes the
+    /// borrower hand it over, and waits for that.
     pub(crate) fn with<R>(&self, interrupt: impl Fn(), work: impl FnOnce(&mut T) -> R) -> R {
         let mut state = self.lock();
         if state.thing.is_none() {
@@ -95,10 +95,10 @@ impl<T> Loan<'_, T> {
         self.thing.as_mut().expect("not handed over")
     }
 
-    /// Lets all threads that have requested the value use it, and takes it back.
+    /// Lets all threads that have requested the value use it, and then takes it back.
     ///
-    /// This ends, because a thread that comes meanwhile finds the value there, and does not request
-    /// it.
+    /// The call returns, because a thread that comes meanwhile finds the value in place, and so
+    /// does not request it.
     pub(crate) fn hand_over(&mut self) {
         let mut state = self.lender.lock();
         state.thing = self.thing.take();

@@ -39,18 +39,18 @@ use crate::{
 pub struct Poller {
     watch: Shared<Watch>,
     waker: Waker,
-    /// The pending wake ends the wait. A wake by a thread that requests the poller does not set
-    /// this.
+    /// True if a notification is pending, which ends the wait. A wake by a thread that requests the
+    /// poller does not set this.
     is_notified: AtomicBool,
     native: Capabilities,
 }
 
 impl Poller {
-    /// Creates a poller on the backend that [`under_test::BACKEND`] names, or else on the best.
+    /// Creates a poller on the backend that [`under_test::BACKEND`] names, or else on the best one.
     ///
     /// # Errors
     ///
-    /// If no backend has that name. Also the kernel's error.
+    /// Returns an error if no backend has that name, and the kernel's error.
     pub fn new() -> io::Result<Self> {
         match under_test::backend()? {
             Some(kind) => Self::on(kind),
@@ -101,8 +101,8 @@ impl Poller {
     ///
     /// # Errors
     ///
-    /// For a key of `usize::MAX`, a source that is watched already, and a mode that the backend
-    /// lacks. It also returns the kernel's error.
+    /// Returns an error for a key of `usize::MAX`, a source that is watched already, and a mode
+    /// that the backend lacks. Also returns the kernel's error.
     pub unsafe fn add_with_mode(
         &self,
         source: impl AsRawSource,
@@ -128,8 +128,8 @@ impl Poller {
     ///
     /// # Errors
     ///
-    /// For a key of `usize::MAX`, a source that is not watched, and a mode that the backend lacks.
-    /// The kernel's error is reported as an event, unless the mode changes.
+    /// Returns an error for a key of `usize::MAX`, a source that is not watched, and a mode that
+    /// the backend lacks. The kernel's error is reported as an event, unless the mode changes.
     pub fn modify_with_mode(
         &self,
         source: impl AsSource,
@@ -144,13 +144,14 @@ impl Poller {
     ///
     /// # Errors
     ///
-    /// For a source that is not watched. It also returns the kernel's error.
+    /// Returns an error for a source that is not watched. Also returns the kernel's error.
     pub fn delete(&self, source: impl AsSource) -> io::Result<()> {
         self.change(|watch| watch.delete(source.source()))
     }
 
     /// Waits for an event, a [notification](Self::notify) or the end of `timeout`, and appends to
-    /// `events`. Returns their number. If another thread waits, this returns at once.
+    /// `events`. Returns the number of all events there. If another thread waits, this returns at
+    /// once.
     ///
     /// # Errors
     ///
@@ -174,7 +175,7 @@ impl Poller {
     ///
     /// # Errors
     ///
-    /// None.
+    /// Always succeeds.
     pub fn notify(&self) -> io::Result<()> {
         // This is stored before the wake, because the wait that ends must find it.
         self.is_notified.store(true, Ordering::SeqCst);
@@ -209,8 +210,8 @@ impl Poller {
             if events.len() > before || is_notified || is_over {
                 return Ok(events.len());
             }
-            // The wait was ended by a thread that requests the poller, or by the rest of an old
-            // wake.
+            // The wait was ended by a thread that requests the poller, or by the wake of a request
+            // that has already been served.
             watch.hand_over();
         }
     }
@@ -243,7 +244,7 @@ fn no_descriptor() -> ! {
     panic!("evcore-poller shows no descriptor that stands for all it watches")
 }
 
-/// `polling` keeps one key for itself.
+/// Refuses the key that `polling` reserves for itself.
 fn check_key(event: Event) -> io::Result<()> {
     if event.key == usize::MAX {
         return Err(io::Error::new(

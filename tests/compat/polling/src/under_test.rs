@@ -1,4 +1,5 @@
-//! Additions that `polling` does not have: the choice of a backend, and the proof that it ran.
+//! Additions that `polling` does not have: the choice of a backend, and the proof that waits used
+//! it.
 
 use std::{
     collections::BTreeMap,
@@ -9,7 +10,7 @@ use std::{
 use evcore_poller::BackendKind;
 
 /// The environment variable that names the backend of every [`Poller`](crate::Poller) of a process:
-/// `epoll`, `poll`, `select`. Without it, the best backend is used.
+/// such as `epoll` or `poll`. Without it, the best backend is used.
 pub const BACKEND: &str = "EVCORE_COMPAT_BACKEND";
 
 /// The waits of this process, by backend.

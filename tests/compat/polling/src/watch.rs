@@ -1,4 +1,4 @@
-//! Our poller for a caller that names registrations by descriptor, and the data that this takes.
+//! Our poller for a caller that names registrations by descriptor, and the tables that this needs.
 //!
 //! A caller of `polling` changes and removes registrations by descriptor. It may give two
 //! descriptors one key, may change a key, and uses all bits of a key. So the id in our poller is
@@ -28,9 +28,9 @@ pub(crate) struct Watch {
 /// One registration.
 #[derive(Clone, Copy, Debug)]
 struct Row {
-    /// The key of our poller.
+    /// The key in our poller.
     ours: u64,
-    /// The caller's.
+    /// The caller's key.
     theirs: usize,
     mode: Mode,
 }
@@ -77,7 +77,7 @@ impl Watch {
             return Ok(self.poller.modify(ours, interest.interest())?);
         }
         // The mode of our registration cannot change. Also, our `Edge` reports lasting readiness
-        // only after a change of the interest, and `polling` does after every `modify`.
+        // only after a change of the interest, but `polling` reports it after every `modify`.
         self.delete(fd)?;
         self.insert(fd, interest, mode)
     }

@@ -45,8 +45,8 @@ fn wait(poller: &Poller, timeout: Duration) -> Vec<Event> {
     events.iter().collect()
 }
 
-/// Runs `work` while another thread waits without a limit, and then ends that wait. Returns its
-/// events. In some rounds `work` runs before the thread sleeps, but not in all of many rounds.
+/// Runs `work` while another thread waits, and returns the events of that wait, which `work` must
+/// end. In some of many rounds, `work` may run before the other thread sleeps.
 fn while_another_waits(poller: &Poller, work: impl Fn()) -> Vec<Event> {
     let start = Barrier::new(2);
     thread::scope(|scope| {
@@ -157,7 +157,7 @@ fn one_key_is_refused() {
     }
 }
 
-/// One of two threads that wait without a limit must return by itself.
+/// If two threads wait on one poller, one of them returns at once.
 #[test]
 fn a_second_waiting_thread_does_not_wait() {
     for poller in pollers() {

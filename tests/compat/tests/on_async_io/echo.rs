@@ -54,7 +54,7 @@ async fn send_letters(address: SocketAddr, client: u64) -> io::Result<()> {
     end(stream).await
 }
 
-/// Both sides must wait for room to write repeatedly.
+/// Both sides must repeatedly wait for room to write.
 fn a_letter_larger_than_any_socket_comes_back_whole() {
     const LEN: usize = 16 << 20;
     let executor = Arc::new(Executor::new());
@@ -113,7 +113,7 @@ fn serve(executor: &Arc<Executor<'static>>) -> SocketAddr {
     address
 }
 
-/// Sends back what a client sends. A client that fails reports it itself.
+/// Sends back what a client sends. Errors are ignored here, because each client reports its own.
 async fn send_back(stream: Async<TcpStream>) {
     let _ = futures_lite::io::copy(&stream, &stream).await;
 }

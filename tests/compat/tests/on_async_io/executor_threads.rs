@@ -1,4 +1,4 @@
-//! An executor with threads of its own, while one future runs.
+//! Runs an executor on several threads while one main future runs.
 
 use std::{future::Future, thread};
 
@@ -18,7 +18,7 @@ where
     let (running, ended) = async_channel::bounded::<()>(1);
     thread::scope(|scope| {
         for _ in 0..THREADS {
-            // The threads wait for the error of a closed channel.
+            // Each thread runs until the channel is closed.
             scope.spawn(|| block_on(executor.run(ended.recv())));
         }
         let _running = running;

@@ -1,4 +1,4 @@
-//! Streams that end: with data on its way, on one side, and while a task waits.
+//! Streams that end while data is on its way, on one side only, or while a task waits.
 
 use std::{
     fs::File,
@@ -93,8 +93,8 @@ fn a_writer_that_waits_is_woken_when_the_reader_is_gone() {
         far.readable().await?;
         drop(far);
         let error = write.await.expect_err("nobody reads");
-        // A peer that leaves with unread bytes causes a reset, and one that left before a broken
-        // pipe.
+        // A write fails with a reset if the peer was closed with unread bytes, and otherwise with a
+        // broken pipe.
         let told = [io::ErrorKind::BrokenPipe, io::ErrorKind::ConnectionReset];
         assert!(told.contains(&error.kind()), "{error}");
         io::Result::Ok(())
@@ -102,7 +102,7 @@ fn a_writer_that_waits_is_woken_when_the_reader_is_gone() {
     executor_threads::run(&executor, waits).expect("no socket fails");
 }
 
-/// In this case a pipe reports only an error or a hang-up, and no side as ready.
+/// If its other end is gone, a pipe reports only an error or a hang-up, and no side as ready.
 fn a_pipe_reports_that_its_other_end_is_gone() {
     let executor = Executor::new();
     let pipes = async {

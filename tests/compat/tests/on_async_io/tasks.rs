@@ -37,7 +37,7 @@ fn a_thousand_tasks_come_to_their_end() {
     assert_eq!(executor_threads::run(&executor, all), TASKS * STEPS);
 }
 
-/// Runs two parties that send a number to each other with pauses, and add one each time.
+/// Runs two parties that send a number to each other. One of them pauses and adds one each time.
 async fn count_over_a_pair(task: u32) -> io::Result<u32> {
     let (near, far) = Async::<UnixStream>::pair()?;
     let there = async {

@@ -1,4 +1,5 @@
-//! Timers, which are timeouts of our poller's waits, and nearer timers, which end a wait.
+//! Timers, which async-io turns into timeouts of our poller's waits. A timer that is set during a
+//! wait, with an earlier deadline, ends that wait.
 
 use std::{
     future::Future,
@@ -69,7 +70,6 @@ fn a_timer_set_during_a_wait_for_a_far_one_fires() {
             };
             block_on(future::or(async { told.recv().await.is_ok() }, far));
         });
-        // `block_on` would wait by itself.
         let mut near = Timer::after(Duration::from_millis(1));
         for _ in 0..100 {
             let deadline = Instant::now() + Duration::from_millis(1);
@@ -81,8 +81,8 @@ fn a_timer_set_during_a_wait_for_a_far_one_fires() {
     });
 }
 
-/// Polls a future by `futures_lite`, which has no timers, so that another thread has to wait for
-/// them.
+/// Polls a future with the `block_on` of `futures_lite`. It does not wait on our poller, so the
+/// other thread has to wait for the timer.
 fn on_this_thread_alone<T>(future: impl Future<Output = T>) -> T {
     future::block_on(future)
 }

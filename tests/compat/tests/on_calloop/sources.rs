@@ -82,7 +82,7 @@ fn edge_reports_once_for_each_arrival_or_is_refused() {
             panic!("{error}");
         };
         assert_eq!(error.kind(), io::ErrorKind::Unsupported);
-        // Nothing else is affected by the refusal, and the loop goes on.
+        // The refusal affects nothing else, and the loop goes on.
         level_reports_until_it_is_read();
         return;
     }
@@ -152,7 +152,8 @@ fn a_source_that_removes_itself_gets_no_more_reports() {
         ends.push(near);
     }
     assert_eq!(told(&mut event_loop, 3), 50);
-    // These ends show that the other ones were closed with their sources.
+    // A write to the other end of a pair fails, because the source's end was closed with the
+    // source.
     for mut near in ends {
         near.write_all(b"x").expect_err("the source is gone");
     }

@@ -1,4 +1,4 @@
-//! Timers of the loop: timeouts of waits.
+//! Timers of the loop, which calloop turns into timeouts of our poller's waits.
 
 use std::time::{Duration, Instant};
 

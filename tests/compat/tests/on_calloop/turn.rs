@@ -1,4 +1,4 @@
-//! Turns of an event loop, until something has happened.
+//! Turns of a calloop event loop.
 
 use std::time::Duration;
 

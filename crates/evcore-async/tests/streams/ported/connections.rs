@@ -386,7 +386,7 @@ fn a_reader_that_waits_is_woken_by_data_and_by_the_end() {
 #[test]
 fn a_future_has_no_buffer_that_it_does_not_keep() {
     let future = async {
-        let stream = TcpStream::connect("127.0.0.1:0").await?; // it is not polled
+        let stream = TcpStream::connect("127.0.0.1:0").await?; // the future is never polled
         loop {
             let read = stream.watched().read_with(|mut stream| {
                 let mut buffer = [0; 4096];

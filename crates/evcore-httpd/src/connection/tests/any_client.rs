@@ -1,4 +1,4 @@
-//! A client that acts in any order.
+//! A test with a client that acts in any order.
 
 use std::time::Duration;
 
@@ -57,7 +57,8 @@ fn request() -> impl Strategy<Value = String> {
 fn ops() -> impl Strategy<Value = Vec<Op>> {
     let requests = prop::collection::vec(request(), 1..40).prop_map(|all| all.concat());
     let sends = (requests, 0..2_000usize).prop_map(|(mut text, part)| {
-        // Half of the sends are cut short, so the next send may begin in the middle of a request.
+        // Half of the sends are cut short, so that the next send may come while a request is
+        // incomplete.
         text.truncate(text.len() * part.min(1_000) / 1_000);
         Op::Send(text)
     });

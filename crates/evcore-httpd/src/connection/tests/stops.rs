@@ -5,15 +5,15 @@ use std::time::Duration;
 use super::{Fixture, get};
 use crate::timers::RECEIVE;
 
-/// A connection whose client takes what it is sent.
+/// A connection whose client takes all bytes at once.
 fn open() -> Fixture {
     let mut fixture = Fixture::new();
     fixture.receive(usize::MAX / 2);
     fixture
 }
 
-/// The client has two responses. The second one ends the connection as soon as the client has no more
-/// to send.
+/// Asserts that the client has two responses, and that the second one announces the end of the
+/// connection, which ends when the client ends its stream.
 fn assert_second_response_is_the_last(mut fixture: Fixture) {
     let taken = fixture.taken();
     assert_eq!(taken.matches("200 OK").count(), 2, "{taken}");
@@ -57,8 +57,8 @@ fn a_new_client_may_send_one_request_after_the_shutdown() {
         "the client may have sent more"
     );
     assert!(fixture.taken().ends_with("Hello, World!"));
-    // The client sends this before it has read `Connection: close`. A close would reset the
-    // connection.
+    // The client sends this request before it has read `Connection: close`. Closing the socket now
+    // would reset the connection.
     fixture.send(&get("/"));
     assert!(fixture.connection.is_some());
     assert_eq!(fixture.taken().matches("200").count(), 1);
@@ -126,14 +126,14 @@ fn a_stop_waits_for_delivery_and_a_second_more() {
         let mut fixture = with_slow_client(idle_ms);
         for _ in 0..40 {
             fixture.advance(Duration::from_millis(250));
-            // The socket has room again, which does not mean that all is delivered.
+            // The socket has room again, which does not mean that all bytes are delivered.
             fixture.proceed();
             assert!(fixture.connection.is_some(), "idle for {idle_ms} ms");
         }
         fixture.client.is_slow = false;
         fixture.advance(Duration::from_millis(999));
         assert!(fixture.connection.is_some(), "a request may be on its way");
-        // At the next look the client has the response, and then another second.
+        // The next check finds that the client has the response, and gives it another second.
         fixture.advance(Duration::from_millis(2));
         fixture.advance(Duration::from_millis(1002));
         assert!(fixture.connection.is_none());

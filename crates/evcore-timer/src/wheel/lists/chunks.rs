@@ -35,7 +35,7 @@ const BLOCK: usize = 1024;
 
 /// The neighbour of a chunk: another chunk, or an end of the list with this number.
 ///
-/// Chunks have the numbers below [`END`](Self::END), and ends those above it.
+/// A chunk has a number below [`END`](Self::END), and the end of list `n` has the number `END + n`.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct Link(u32);
 
@@ -52,13 +52,13 @@ impl Link {
         Self(Self::END + list)
     }
 
-    /// The list whose end it is; `None` if it is a chunk.
+    /// The list whose end this link is; `None` if the link is a chunk.
     #[inline]
     pub(super) const fn list(self) -> Option<u32> {
         self.0.checked_sub(Self::END)
     }
 
-    /// The chunk, if it is not an end.
+    /// The chunk. The link must not be an end.
     #[inline]
     pub(super) const fn chunk(self) -> u32 {
         self.0
@@ -68,7 +68,8 @@ impl Link {
 /// The first word of a chunk: the next chunk in the low 27 bits, and the number of holes in the high 5.
 ///
 /// The stored number of holes is two too high. So a chunk whose 14 places are holes stores 16,
-/// which sets the highest bit. The sign after counting a hole shows whether it was the last timer.
+/// which sets the highest bit of the word. After a hole was counted, this bit shows whether the
+/// chunk has no timer left.
 struct Head;
 
 impl Head {
@@ -186,7 +187,8 @@ impl Chunks {
         }
     }
 
-    /// Takes a free chunk for a list. There must be one. Writes its links and its first id.
+    /// Takes a free chunk for a list, and writes the chunk's links and its first id. There must be
+    /// a free chunk.
     #[inline]
     pub(super) fn take(&mut self, prev: Link, next: Link, place: u32, id: u32) -> u32 {
         debug_assert!(self.has_free(), "no chunk is free");
@@ -259,8 +261,8 @@ impl Chunks {
         place.map(|place| *place = id).is_some()
     }
 
-    /// Turns a place into a hole. Returns whether the chunk now has only holes between the front
-    /// and the back of its list.
+    /// Turns a place into a hole, and counts it. Returns whether the chunk has now counted 14
+    /// holes, so that all its places are holes.
     #[inline]
     pub(super) fn dig(&mut self, word: u32) -> bool {
         let Some(block) = self.words.get_block_mut(word) else {
@@ -272,7 +274,8 @@ impl Chunks {
         Head::has_only_holes(*head)
     }
 
-    /// Counts fewer holes, because these are now before the front or behind the back of the list.
+    /// Counts `holes` holes less, because these are now before the front or behind the back of the
+    /// list.
     #[inline]
     pub(super) fn leave_holes(&mut self, chunk: u32, holes: u32) {
         *self.words.at_mut(word_of(chunk, HEAD)) -= holes * Head::ONE_HOLE;

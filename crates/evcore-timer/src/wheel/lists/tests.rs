@@ -159,8 +159,8 @@ fn a_timer_that_comes_and_goes_takes_one_chunk() {
 
 #[test]
 fn a_cascade_goes_to_lists_that_timers_have_left() {
-    // The lists: one whose chunk has only holes, one that was popped, and one that a cascade filled
-    // from its end.
+    // List 8 has a chunk with only holes, list 9 was popped, and a cascade filled list 10 from its
+    // end.
     let (mut lists, mut nodes) = lists_with(8, 0..3);
     for id in 0..3 {
         remove(&mut lists, &mut nodes, id);
@@ -185,7 +185,7 @@ fn a_cascade_goes_to_lists_that_timers_have_left() {
 
 #[test]
 fn a_first_chunk_of_holes_is_returned_when_the_front_is_reached() {
-    // The cascade takes the last place of a chunk, so 1 goes into the next.
+    // The cascade takes the last place of a chunk, so timer 1 goes into the next chunk.
     let (mut lists, mut nodes) = lists_with(700, 0..1);
     assert_eq!(lists.cascade(&mut nodes, 700, 1, |_| 8), 1);
     let first = nodes.at_mut(0).spot.word() / CHUNK_WORDS;
