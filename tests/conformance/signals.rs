@@ -18,6 +18,7 @@ use std::{
 };
 
 use evcore_poller::{Error, Events, Interest, Mode};
+use evcore_tests::SetOnDrop;
 
 use crate::{
     fixture::{DEADLINE, Fixture, READABLE, Trace},
@@ -77,14 +78,6 @@ fn under_signals<T>(wait: impl FnOnce() -> T) -> T {
         until_caught(caught_before + 1);
         wait()
     })
-}
-
-struct SetOnDrop<'a>(&'a AtomicBool);
-
-impl Drop for SetOnDrop<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
 }
 
 fn until_caught(count: u32) {

@@ -5,18 +5,9 @@ use std::{
     thread,
 };
 
-use evcore_tests::{Server, eventually};
+use evcore_tests::{Server, SetOnDrop, eventually};
 
 const CLIENTS: usize = 400;
-
-/// Ends the work of another thread when it is dropped, even if this thread panics.
-struct SetOnDrop<'a>(&'a AtomicBool);
-
-impl Drop for SetOnDrop<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Relaxed);
-    }
-}
 
 #[test]
 fn a_worker_that_blocks_gets_few_of_the_new_clients() {

@@ -15,7 +15,8 @@ use std::{
 
 use evcore_sim::Sim;
 use evcore_tests::{
-    Client, PATIENCE, Scratch, Server, evcore_replay, eventually, is_busy, not_run, signal_to,
+    Client, PATIENCE, Scratch, Server, SetOnDrop, evcore_replay, eventually, is_busy, not_run,
+    signal_to,
 };
 use rustix::process::Signal;
 
@@ -204,15 +205,6 @@ fn workers_that_are_killed_in_a_turn_leave_all_turns_before_it() {
     });
     println!("{within_a_turn} of {KILLS} were killed within a turn");
     assert!(within_a_turn > 0);
-}
-
-/// Ends the work of other threads when it is dropped, even if this thread panics.
-struct SetOnDrop<'a>(&'a AtomicBool);
-
-impl Drop for SetOnDrop<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
 }
 
 #[test]

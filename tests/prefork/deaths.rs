@@ -2,11 +2,11 @@
 
 use std::{
     collections::BTreeSet,
-    sync::atomic::{AtomicBool, Ordering},
+    sync::atomic::{AtomicBool, Ordering::Relaxed},
     time::{Duration, Instant},
 };
 
-use evcore_tests::{Client, Server, assert_within, eventually, signal_to};
+use evcore_tests::{Client, Server, SetOnDrop, assert_within, eventually, signal_to};
 use rustix::process::Signal;
 
 /// A connection to each of the two workers. While one is blocked, the other accepts.
@@ -25,25 +25,6 @@ fn one_of_each(server: &Server) -> (Client, Client) {
         second.is_some()
     });
     (first, second.expect("just found"))
-}
-
-/// A flag that ends the threads of a test. It is set at the end of the test, also if the test
-/// fails.
-#[derive(Default)]
-pub(super) struct Stop(AtomicBool);
-
-impl Stop {
-    pub(super) fn is_raised(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
-    }
-}
-
-pub(super) struct RaiseOnDrop<'a>(pub(super) &'a Stop);
-
-impl Drop for RaiseOnDrop<'_> {
-    fn drop(&mut self) {
-        self.0.0.store(true, Ordering::Relaxed);
-    }
 }
 
 /// The time after which a worker that was not allowed to accept tries again.
@@ -67,11 +48,11 @@ fn clients_of_other_workers_do_not_notice_a_kill() {
         let server = start(poller);
         let (mut victim, mut other) = one_of_each(&server);
         let killed = victim.worker();
-        let stop = Stop::default();
+        let is_over = AtomicBool::new(false);
         std::thread::scope(|scope| {
-            let _raised_at_the_end = RaiseOnDrop(&stop);
+            let _end = SetOnDrop(&is_over);
             scope.spawn(|| {
-                while !stop.is_raised() {
+                while !is_over.load(Relaxed) {
                     let asked = Instant::now();
                     assert_eq!(other.get("/").status, 200);
                     assert_within("the other worker answers", Duration::ZERO, asked);

@@ -4,26 +4,26 @@ use std::{
     net::SocketAddr,
     os::unix::net::UnixStream,
     path::Path,
+    sync::atomic::{AtomicBool, Ordering::Relaxed},
     thread,
     time::{Duration, Instant},
 };
 
-use evcore_tests::{Client, Scratch, Server, assert_within, eventually, not_run, signal_to};
+use evcore_tests::{
+    Client, Scratch, Server, SetOnDrop, assert_within, eventually, not_run, signal_to,
+};
 use rustix::process::Signal;
 
-use crate::{
-    deaths::{RaiseOnDrop, Stop},
-    stops::LAST_REQUEST,
-};
+use crate::stops::LAST_REQUEST;
 
 /// The default of `--accept-delay`: while workers come and go, another one accepts within this
 /// time.
 const DELAY: Duration = Duration::from_millis(500);
 
-/// Connects one client after another until `stop` is raised. Each must be served in time.
-pub(crate) fn visit(address: SocketAddr, stop: &Stop) -> u32 {
+/// Connects one client after another until `is_over` is set. Each must be served in time.
+pub(crate) fn visit(address: SocketAddr, is_over: &AtomicBool) -> u32 {
     let mut visits = 0;
-    while !stop.is_raised() {
+    while !is_over.load(Relaxed) {
         let came = Instant::now();
         let mut client = Client::try_connect(address).expect("no client is refused");
         client.send("GET / HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n");
@@ -48,10 +48,10 @@ pub(crate) fn all_new(server: &Server, old: &[u32], count: usize) -> Vec<u32> {
 /// Reloads this many times, while clients come without a pause.
 fn reloads_lose_no_client(reloads: usize, options: &[&str]) {
     let server = Server::start(options);
-    let stop = Stop::default();
+    let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
-        let raised_at_the_end = RaiseOnDrop(&stop);
-        let visitor = || scope.spawn(|| visit(server.address(), &stop));
+        let end = SetOnDrop(&is_over);
+        let visitor = || scope.spawn(|| visit(server.address(), &is_over));
         let clients = [visitor(), visitor(), visitor()];
         let mut pids = all_new(&server, &[], 2);
         for _ in 0..reloads {
@@ -59,7 +59,7 @@ fn reloads_lose_no_client(reloads: usize, options: &[&str]) {
             pids = all_new(&server, &pids, 2);
             assert!(!clients.iter().any(|client| client.is_finished()));
         }
-        drop(raised_at_the_end);
+        drop(end);
         for client in clients {
             assert!(client.join().expect("no client failed") > 0);
         }
@@ -69,12 +69,12 @@ fn reloads_lose_no_client(reloads: usize, options: &[&str]) {
 /// Keeps a connection busy until the end, and continues on another one when the server announces
 /// the end of the first. Returns the number of connections, and the number of requests that were
 /// lost because they came late.
-fn keep_busy(address: SocketAddr, stop: &Stop) -> (u32, u32) {
+fn keep_busy(address: SocketAddr, is_over: &AtomicBool) -> (u32, u32) {
     let connect = || Client::try_connect(address).expect("no client is refused");
     let (mut client, mut connections, mut late) = (connect(), 1, 0);
     // The time at which the last answered request was sent, or the connection was opened.
     let mut last = Instant::now();
-    while !stop.is_raised() {
+    while !is_over.load(Relaxed) {
         let sent = Instant::now();
         client.send_lossy("GET / HTTP/1.1\r\nHost: test\r\n\r\n");
         let pause = last.elapsed();
@@ -112,10 +112,10 @@ fn reloads_lose_no_request_of_a_busy_client() {
             let options = [workers, "2", "--accept", accept, "--handover", handover];
             let mut server = Server::start(&options);
             let moves = (workers, handover) == ("--workers", "on");
-            let stop = Stop::default();
+            let is_over = AtomicBool::new(false);
             thread::scope(|scope| {
-                let raised_at_the_end = RaiseOnDrop(&stop);
-                let client = |_| scope.spawn(|| keep_busy(server.address(), &stop));
+                let end = SetOnDrop(&is_over);
+                let client = |_| scope.spawn(|| keep_busy(server.address(), &is_over));
                 let clients: Vec<_> = (0..CLIENTS).map(client).collect();
                 for done in 1..=RELOADS {
                     server.signal(Signal::HUP);
@@ -124,7 +124,7 @@ fn reloads_lose_no_request_of_a_busy_client() {
                         lost || server.log().matches("reload: Done").count() == done
                     });
                 }
-                drop(raised_at_the_end);
+                drop(end);
                 let clients = clients.into_iter().map(|client| client.join());
                 let counts = clients.map(|client| client.expect("no client failed"));
                 let (connections, late) = counts.fold((0, 0), |(connections, late), it| {

@@ -3,15 +3,12 @@
 //! Each request has its own connection. `stops` tests QUIT with kept-alive connections, because
 //! QUIT does not depend on the new binary.
 
-use std::thread;
+use std::{sync::atomic::AtomicBool, thread};
 
-use evcore_tests::{Client, Scratch, Server, eventually, signal_to};
+use evcore_tests::{Client, Scratch, Server, SetOnDrop, eventually, signal_to};
 use rustix::process::Signal;
 
-use crate::{
-    deaths::{RaiseOnDrop, Stop},
-    reloads::{KilledOnDrop, pid_in, visit},
-};
+use crate::reloads::{KilledOnDrop, pid_in, visit};
 
 const UPGRADES: usize = 5;
 
@@ -31,11 +28,11 @@ fn upgrades_under(policy: &str) {
     let options = ["--workers", "2", "--accept", policy, "--pid", path];
     let server = Server::start(&options);
     let address = server.address();
-    let stop = Stop::default();
+    let is_over = AtomicBool::new(false);
     let mut master = KilledOnDrop(server.pid());
     thread::scope(|scope| {
-        let raised_at_the_end = RaiseOnDrop(&stop);
-        let visitor = || scope.spawn(|| visit(address, &stop));
+        let end = SetOnDrop(&is_over);
+        let visitor = || scope.spawn(|| visit(address, &is_over));
         let clients = [visitor(), visitor(), visitor()];
         for _ in 0..UPGRADES {
             let old = master.0;
@@ -49,7 +46,7 @@ fn upgrades_under(policy: &str) {
             eventually("the old one has ended", || has_ended(old));
             assert!(!clients.iter().any(|client| client.is_finished()));
         }
-        drop(raised_at_the_end);
+        drop(end);
         for client in clients {
             assert!(client.join().expect("no client failed") > 0, "{policy}");
         }

@@ -29,8 +29,8 @@ use std::{
 
 use evcore_poller::BackendKind;
 use evcore_tests::{
-    Client, Scratch, Server, allow_many_descriptors, eventually, httpd, is_permitted, signal_to,
-    try_signal_to,
+    Client, Scratch, Server, SetOnDrop, allow_many_descriptors, eventually, httpd, is_permitted,
+    signal_to, try_signal_to,
 };
 use rustix::process::Signal;
 
@@ -293,15 +293,6 @@ impl Visitor {
 fn keep_busy(visitors: &mut [Visitor], is_over: &AtomicBool) {
     while !is_over.load(Relaxed) {
         visitors.iter_mut().for_each(Visitor::expect_answer);
-    }
-}
-
-/// Ends the work of another thread when it is dropped, even if this thread panics.
-struct SetOnDrop<'a>(&'a AtomicBool);
-
-impl Drop for SetOnDrop<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Relaxed);
     }
 }
 

@@ -244,7 +244,7 @@ impl Client {
     ///
     /// If there is no complete response with a process id.
     pub fn worker(&mut self) -> u32 {
-        self.try_worker().expect("an response with a process id")
+        self.try_worker().expect("a response with a process id")
     }
 
     /// Like [`worker`](Self::worker), with an error instead of a panic.
@@ -267,7 +267,7 @@ impl Client {
     ///
     /// If there is no complete response.
     pub fn response(&mut self) -> Response {
-        self.try_response().expect("an response")
+        self.try_response().expect("a response")
     }
 
     /// Reads the next response.
@@ -287,7 +287,7 @@ impl Client {
     ///
     /// If there is no response.
     pub fn head_response(&mut self) -> (Response, Option<usize>) {
-        self.head().expect("an response")
+        self.head().expect("a response")
     }
 
     /// Reads the next bytes, such as a body after [`head_response`](Self::head_response).

@@ -23,8 +23,8 @@ pub use descriptor_limit::allow_many_descriptors;
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub use evcore_testing::without;
 pub use evcore_testing::{
-    NamedTest, PATIENCE, Scratch, assert_within, eventually, in_time, is_busy, named_tests,
-    not_run, run_named_tests, strace_works,
+    NamedTest, PATIENCE, Scratch, SetOnDrop, assert_within, eventually, in_time, is_busy,
+    named_tests, not_run, run_named_tests, strace_works,
 };
 pub use httpd_process::{Server, httpd_limited, limited, signal_to, try_signal_to};
 pub use injected_failures::Strace;

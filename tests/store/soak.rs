@@ -17,7 +17,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use evcore_tests::{Scratch, eventually, not_run, signal_to};
+use evcore_tests::{Scratch, SetOnDrop, eventually, not_run, signal_to};
 use rustix::process::Signal;
 
 use super::start;
@@ -146,15 +146,6 @@ fn is_whole(bytes: &[u8]) -> bool {
         is_length.then(|| value.trim().parse::<usize>().expect("a number"))
     });
     length.is_some_and(|length| body.len() >= length)
-}
-
-/// Ends the work of other threads when it is dropped, even if this thread panics.
-struct SetOnDrop<'a>(&'a AtomicBool);
-
-impl Drop for SetOnDrop<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Relaxed);
-    }
 }
 
 /// Kills a random worker each second. `workers` returns those that live.

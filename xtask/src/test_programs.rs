@@ -99,7 +99,7 @@ fn locked<T, R>(mutex: &Mutex<T>, work: impl FnOnce(&mut T) -> R) -> R {
 }
 
 /// The programs that cargo has built, and the tests of the documentation, those that take longest
-/// first: the tests of the whole wait for many processes.
+/// first.
 ///
 /// # Errors
 ///
@@ -111,7 +111,7 @@ fn programs(messages: &str, succeeded: bool, share: Share) -> Result<VecDeque<Pr
         line: format!("{}{DOC_TESTS}", share.compiler()),
         alone: "cargo test --workspace --doc".to_owned(),
     }]);
-    let mut of_crates = Vec::new();
+    let mut others = Vec::new();
     let mut printed = String::new();
     let mut warned = false;
     for message in Message::parse_stream(messages.as_bytes()) {
@@ -119,8 +119,8 @@ fn programs(messages: &str, succeeded: bool, share: Share) -> Result<VecDeque<Pr
             Message::CompilerArtifact(artifact) => {
                 let program = Program::of(&artifact, share);
                 match program {
-                    Some(program) if program.dir.ends_with("/tests") => programs.push_back(program),
-                    program => of_crates.extend(program),
+                    Some(program) if program.waits() => programs.push_back(program),
+                    program => others.extend(program),
                 }
             }
             Message::CompilerMessage(message) => {
@@ -135,7 +135,7 @@ fn programs(messages: &str, succeeded: bool, share: Share) -> Result<VecDeque<Pr
         println!("{printed}");
         return Err("the build failed or warned".into());
     }
-    programs.extend(of_crates);
+    programs.extend(others);
     Ok(programs)
 }
 
@@ -170,6 +170,11 @@ impl Program {
             ),
             alone: format!("cargo test -p {package} {selects}"),
         })
+    }
+
+    /// Returns whether it takes long, because it waits for many processes.
+    fn waits(&self) -> bool {
+        self.dir.ends_with("/tests") || self.alone.ends_with("--test processes")
     }
 
     fn run_logged(&self) -> Result<(String, bool)> {

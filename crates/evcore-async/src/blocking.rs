@@ -16,7 +16,7 @@ use crate::context;
 use crate::job::{Job, JobOutput};
 use crate::join_error::JoinError;
 use crate::registration::Registration;
-use crate::shared::{Announced, Shared};
+use crate::shared::{ResultSource, Shared};
 use crate::slot::Slot;
 use crate::wait_queue::WaitQueue;
 
@@ -83,8 +83,8 @@ impl BlockingPool {
             awaiting_room: WaitQueue::default(),
             executor: shared.id(),
         });
-        let announced: Rc<dyn Announced> = Rc::<Jobs>::clone(&jobs);
-        shared.keep_announced(&announced);
+        let source: Rc<dyn ResultSource> = Rc::<Jobs>::clone(&jobs);
+        shared.add_result_source(&source);
         Self { jobs }
     }
 
@@ -143,7 +143,7 @@ fn poll_result(registration: &Registration, cx: &Context<'_>) -> Poll<thread::Re
     result.map_or(Poll::Pending, Poll::Ready)
 }
 
-impl Announced for Jobs {
+impl ResultSource for Jobs {
     fn take_results(&self, shared: &Shared) {
         let mut panic = None;
         loop {

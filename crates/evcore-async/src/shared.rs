@@ -64,7 +64,7 @@ pub(crate) struct Shared {
     /// Number of stream calls that the task being polled may still make.
     calls_left: Cell<u32>,
     /// The pools of threads, which wake the loop when they have results.
-    announced: RefCell<Vec<Weak<dyn Announced>>>,
+    result_sources: RefCell<Vec<Weak<dyn ResultSource>>>,
     #[cfg(feature = "hyper")]
     scratch: RefCell<Box<[u8]>>,
     /// The thread that reports stuck polls, if there is one.
@@ -90,7 +90,7 @@ impl Shared {
             tasks: Cell::new(0),
             tasks_max: Cell::new(usize::MAX),
             calls_left: Cell::new(CALLS_MAX),
-            announced: RefCell::default(),
+            result_sources: RefCell::default(),
             #[cfg(feature = "hyper")]
             scratch: RefCell::default(),
             watch: OnceCell::new(),
@@ -401,22 +401,22 @@ impl Shared {
 
     /// Registers a source, whose results are taken each time the loop is woken, until the source is
     /// dropped.
-    pub(crate) fn keep_announced(&self, announced: &Rc<dyn Announced>) {
-        let mut all = self.announced.borrow_mut();
-        all.retain(|announced| announced.strong_count() > 0);
-        all.push(Rc::downgrade(announced));
+    pub(crate) fn add_result_source(&self, source: &Rc<dyn ResultSource>) {
+        let mut all = self.result_sources.borrow_mut();
+        all.retain(|source| source.strong_count() > 0);
+        all.push(Rc::downgrade(source));
     }
 
     /// Takes the results that a wake-up of the loop has announced. The loop must be lent.
     pub(crate) fn take_results(&self) {
         let living = self
-            .announced
+            .result_sources
             .borrow()
             .iter()
             .filter_map(Weak::upgrade)
             .collect::<Vec<_>>();
-        for announced in living {
-            announced.take_results(self);
+        for source in living {
+            source.take_results(self);
         }
     }
 
@@ -442,7 +442,7 @@ impl Shared {
 }
 
 /// Something that wakes the loop when it has results.
-pub(crate) trait Announced {
+pub(crate) trait ResultSource {
     /// Stores each result in its slot, and wakes the task that waits for it. The loop must be lent.
     fn take_results(&self, shared: &Shared);
 }

@@ -162,8 +162,8 @@ fn mailboxes(options: &Options) -> u64 {
 fn mailboxes_of_worker(options: &Options) -> u64 {
     /// Two descriptors for each of the three mailboxes of a worker.
     const OWN: u64 = 2 * 3;
-    /// Two receivers take four. (A sender takes three until its receiver has greeted.)
-    const CHANNELS: u64 = 4;
+    /// Two receivers take four, and a sender three until its receiver has greeted.
+    const CHANNELS: u64 = 4 + 3;
     match mailboxes(options) {
         0 => 0,
         ends => ends / 2 + OWN + CHANNELS,

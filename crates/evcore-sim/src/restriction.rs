@@ -129,6 +129,7 @@ impl Restriction {
 }
 
 const fn bit(fault: Fault) -> u32 {
+    const { assert!(Fault::ALL.len() <= 32) };
     1 << fault as u32
 }
 

@@ -7,6 +7,7 @@ mod not_run;
 mod promised_time;
 mod refusal;
 mod scratch;
+mod set_on_drop;
 mod strace_available;
 #[cfg(any(target_os = "linux", target_os = "android"))]
 mod syscall_filter;
@@ -21,6 +22,7 @@ pub use not_run::not_run;
 pub use promised_time::{SLICE, SLICES_MAX, assert_within, in_time, is_busy};
 pub use refusal::unless_refused;
 pub use scratch::Scratch;
+pub use set_on_drop::SetOnDrop;
 pub use strace_available::strace_works;
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub use syscall_filter::without;

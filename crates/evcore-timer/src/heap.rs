@@ -18,10 +18,10 @@ mod tests;
 use std::fmt;
 
 use crate::blocks::{Blocks, SparseBlocks};
+use crate::keyed_heap::{Entry, Heap, Place, Places};
 use crate::overdue::{ADMIT_MAX, Overdue};
 use crate::queue::{self, TimerQueue};
 use crate::rows::Rows;
-use crate::sorted::{Entry, Heap, Place, Places};
 
 /// A four-ary heap of timers, with exact wake-ups and periodic timers.
 ///

@@ -7,7 +7,7 @@ mod blocks;
 
 mod rows;
 
-mod sorted;
+mod keyed_heap;
 
 mod overdue;
 

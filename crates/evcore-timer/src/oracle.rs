@@ -61,15 +61,12 @@ pub(crate) struct Oracle {
     /// The next number of the gap before the phase.
     reinsertions: u64,
     slack: u64,
-    /// True if the next deadline is compared after each step, and not only after the last.
-    compares_next: bool,
 }
 
 impl Oracle {
-    fn new(slack: u64, compares_next: bool) -> Self {
+    fn new(slack: u64) -> Self {
         Self {
             slack,
-            compares_next,
             ..Self::default()
         }
     }
@@ -265,8 +262,7 @@ pub(crate) fn scripts() -> impl Strategy<Value = Vec<Op>> {
 
 /// Runs a script on `queue` and on the oracle, and compares all results.
 pub(crate) fn assert_agrees<Q: TestedQueue>(mut queue: Q, script: &[Op]) {
-    let compares_next = script.len() % 2 == 0;
-    let mut oracle = Oracle::new(Q::SLACK, compares_next);
+    let mut oracle = Oracle::new(Q::SLACK);
     let mut now = 0;
     for op in script {
         match op {
@@ -362,9 +358,7 @@ fn compare<Q: TestedQueue>(queue: &mut Q, oracle: &mut Oracle) {
             "whether {id} is armed"
         );
     }
-    if oracle.compares_next {
-        compare_next(queue, oracle);
-    }
+    compare_next(queue, oracle);
 }
 
 fn compare_next<Q: TestedQueue>(queue: &mut Q, oracle: &mut Oracle) {

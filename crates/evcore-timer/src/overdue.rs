@@ -10,7 +10,7 @@
 //! empty heap for timers that are armed meanwhile, and each call moves some timers from the former
 //! `waiting` heap to `due`.
 
-use crate::sorted::{Entry, Heap, Place, Places};
+use crate::keyed_heap::{Entry, Heap, Place, Places};
 
 /// The most timers that one call admits to a phase. With a million overdue timers each costs some
 /// cache misses on two heaps, so a call takes some 20 µs.

@@ -57,9 +57,9 @@ use std::fmt;
 use self::deadline_slot::{last_with_slot, low, slot_of, with_low};
 use self::lists::Lists;
 use self::nodes::{Node, Nodes, Spot};
+use crate::keyed_heap::{Entry, Heap};
 use crate::overdue::Overdue;
 use crate::queue::{self, TimerQueue};
-use crate::sorted::{Entry, Heap};
 
 /// The number of the heap of far timers.
 const FAR: u8 = Overdue::HEAPS;

@@ -7,7 +7,7 @@ use evcore::{
     clock::{Clock, TimeSource, WallTime},
 };
 use evcore_recording::Recorder;
-use evcore_sim::{Fault, Faults, Script, Sim};
+use evcore_sim::{Faults, Script, Sim};
 
 use crate::{
     echo::{Bug, Log, serve},
@@ -34,9 +34,8 @@ impl TimeSource for SimTime {
 /// Runs the server in a simulation until its time is over.
 fn record(seed: u64) -> (Log, Vec<u8>) {
     let sim = Sim::new(seed);
-    // A kill would end the simulated process, but not this program and its recording. (Without
-    // `Workers` no kill occurs.)
-    sim.set_faults(Faults::all().without(Fault::Kill));
+    // No fault kills this process, because `Workers` did not start it.
+    sim.set_faults(Faults::all());
     sim.set_time_limit(Duration::from_secs(300));
     let address = ([10, 0, 0, 1], 7).into();
     for mut choices in sim.clients(1..=20) {

@@ -106,5 +106,9 @@ mod tests {
             listeners.at(address).collect::<Vec<_>>(),
             [shared, reuseport]
         );
+        assert!(listeners.socket_mut(reuseport).closes_with_last());
+        assert!(!listeners.socket_mut(shared).closes_with_last());
+        listeners.socket_mut(reuseport).descriptors = 2;
+        assert!(!listeners.socket_mut(reuseport).closes_with_last());
     }
 }

@@ -13,8 +13,8 @@
 mod tests;
 
 use crate::blocks::Blocks;
+use crate::keyed_heap::{Place, Places};
 use crate::rows::Rows;
-use crate::sorted::{Place, Places};
 
 /// The leaf, which stands for every missing child: black, and not a timer.
 const NIL: u32 = 0;

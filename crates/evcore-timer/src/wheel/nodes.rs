@@ -5,8 +5,8 @@
 //! high half, and timers that are overdue, are on heaps, which have the whole deadline.
 
 use crate::blocks::SparseBlocks;
+use crate::keyed_heap::{Place, Places};
 use crate::queue::assert_dense;
-use crate::sorted::{Place, Places};
 
 /// Number of nodes in a block: 4 KiB.
 const BLOCK: usize = 512;

@@ -4,8 +4,8 @@
 use super::TimerWheel;
 use super::deadline_slot::{last_with_slot, level_of, slot_of, start_of, with_low};
 use super::nodes::Spot;
+use crate::keyed_heap::Entry;
 use crate::overdue::ADMIT_MAX;
-use crate::sorted::Entry;
 
 impl TimerWheel {
     #[inline]
