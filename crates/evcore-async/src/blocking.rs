@@ -107,7 +107,7 @@ impl BlockingPool {
             context::has_entered(self.jobs.executor),
             "this BlockingPool belongs to another runtime or executor: create a pool in this one"
         );
-        let registration = Registration::of_work(Slot::Job(Job::default()));
+        let registration = Registration::new_work(Slot::Job(Job::default()));
         let jobs = &self.jobs;
         let job = || Box::new(job()) as JobOutput;
         let mut waiting = Some((jobs.awaiting_room.place(), job));

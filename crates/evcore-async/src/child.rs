@@ -58,6 +58,10 @@ impl Child {
     /// # Errors
     ///
     /// The errors of [`std::process::Child::try_wait`].
+    ///
+    /// # Panics
+    ///
+    /// Outside the runtime in which the child was started.
     pub async fn wait(&mut self) -> io::Result<ExitStatus> {
         drop(self.child.stdin.take());
         loop {

@@ -33,7 +33,7 @@ impl Registration {
     /// # Panics
     ///
     /// As [`new`](Self::new).
-    pub(crate) fn of_work(slot: Slot) -> Self {
+    pub(crate) fn new_work(slot: Slot) -> Self {
         let registration = Self::new(slot);
         context::with(|lent| lent.hold(registration.token));
         registration
@@ -41,7 +41,7 @@ impl Registration {
 
     /// Adds the token of a descriptor that is not a connection. The loop reports the descriptor as
     /// long as it is readable. The slot owns the descriptor.
-    pub(crate) fn of_background<S: Source>(
+    pub(crate) fn new_background<S: Source>(
         descriptor: S,
         slot: impl FnOnce(S) -> Slot,
     ) -> io::Result<Self> {
@@ -67,11 +67,16 @@ impl Registration {
 
     /// Returns ready if the event of the slot has happened. Otherwise stores the waker, which is
     /// woken when the event happens.
+    ///
+    /// # Panics
+    ///
+    /// If another loop is lent, or none: the task could wait forever.
     pub(crate) fn poll_event(&self, cx: &Context<'_>) -> Poll<()> {
+        self.assert_here();
         let waker = cx.waker().clone();
         self.with_slot(|slot| {
             let event = slot.event().expect("it is the token of an event");
-            if event.has_come {
+            if event.has_happened {
                 return (Poll::Ready(()), Some(waker));
             }
             (Poll::Pending, event.waker.replace(waker))
@@ -79,9 +84,12 @@ impl Registration {
         .0 // a waker is dropped here, when no slot is borrowed
     }
 
-    /// Returns whether the loop of this token is lent.
-    pub(crate) fn is_here(&self) -> bool {
-        context::has_entered(self.shared.id())
+    /// Asserts that the loop of this token is lent.
+    pub(crate) fn assert_here(&self) {
+        assert!(
+            context::has_entered(self.shared.id()),
+            "this future belongs to another runtime, whose loop would wake it: poll it there"
+        );
     }
 }
 

@@ -392,7 +392,7 @@ impl Shared {
         let mut wakers = Vec::new();
         for (token, slot) in self.slots.borrow_mut().iter_mut() {
             if let Slot::Shutdown(event) = slot {
-                wakers.extend(event.come());
+                wakers.extend(event.happen());
                 with(|lent| lent.release(token));
             }
         }

@@ -35,6 +35,10 @@ use crate::slot::{Event, Slot};
 /// })?;
 /// # Ok::<(), evcore_async::Error>(())
 /// ```
+///
+/// # Panics
+///
+/// A poll panics outside a runtime, and later ones outside the runtime of the first.
 pub fn shutting_down() -> ShuttingDown {
     ShuttingDown { registration: None }
 }
@@ -75,7 +79,7 @@ impl Future for ShuttingDown {
             return Poll::Ready(());
         }
         // The token counts as work, because a loop without work would shut down without a step.
-        let begin = || Registration::of_work(Slot::Shutdown(Event::default()));
+        let begin = || Registration::new_work(Slot::Shutdown(Event::default()));
         self.registration.get_or_insert_with(begin).poll_event(cx)
     }
 }

@@ -60,7 +60,7 @@ impl Signals {
             Slot::Signal(Signal { receiver, event })
         };
         Ok(Self {
-            registration: Registration::of_background(receiver, slot)?,
+            registration: Registration::new_background(receiver, slot)?,
             handler: pipe::register(signal, sender)?,
         })
     }
@@ -69,12 +69,16 @@ impl Signals {
     ///
     /// One task at a time may wait. If two tasks wait, only the later one is woken; give each task
     /// its own `Signals`.
+    ///
+    /// # Panics
+    ///
+    /// Outside the runtime in which these `Signals` were created.
     pub async fn recv(&self) {
         poll_fn(|cx| {
             ready!(self.registration.poll_event(cx));
             self.registration.with_slot(|slot| {
                 if let Slot::Signal(signal) = slot {
-                    signal.event.has_come = false;
+                    signal.event.has_happened = false;
                 }
             });
             Poll::Ready(())

@@ -17,7 +17,7 @@ use crate::slot::{Event, Slot};
 ///
 /// # Panics
 ///
-/// Outside a runtime.
+/// Outside a runtime. A poll panics outside the runtime of the first poll.
 ///
 /// ```
 /// use evcore_async::{Runtime, sleep};
@@ -40,7 +40,7 @@ pub fn sleep(time: Duration) -> Sleep {
 ///
 /// # Panics
 ///
-/// The first poll panics outside a runtime.
+/// The first poll panics outside a runtime, and later ones outside the runtime of the first.
 #[must_use = "a future does nothing unless it is polled"]
 pub fn sleep_until(deadline: Instant) -> Sleep {
     Sleep {
@@ -88,7 +88,7 @@ impl Sleep {
         if let Some(registration) = &self.registration {
             registration.with_slot(|slot| {
                 if let Slot::Sleep(event) = slot {
-                    event.has_come = false;
+                    event.has_happened = false;
                 }
             });
             arm(registration, deadline);
@@ -111,10 +111,7 @@ impl Future for Sleep {
 }
 
 fn arm(registration: &Registration, deadline: Instant) {
-    assert!(
-        registration.is_here(),
-        "this sleep belongs to another runtime, whose loop has its timer"
-    );
+    registration.assert_here();
     context::with(|lent| lent.arm(registration.token(), deadline));
 }
 

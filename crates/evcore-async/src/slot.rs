@@ -49,7 +49,7 @@ pub(crate) enum Activity {
 /// An event that happens once, and the task that waits for it.
 #[derive(Default)]
 pub(crate) struct Event {
-    pub(crate) has_come: bool,
+    pub(crate) has_happened: bool,
     pub(crate) waker: Option<Waker>,
 }
 
@@ -96,7 +96,7 @@ impl Slot {
     /// Records that a timer has expired, and returns the waker of the task that waits for it.
     pub(crate) fn on_expired(&mut self) -> Option<Waker> {
         match self {
-            Self::Sleep(event) => event.come(),
+            Self::Sleep(event) => event.happen(),
             _ => None,
         }
     }
@@ -134,14 +134,14 @@ impl Signal {
     /// Empties the pipe, because the loop would otherwise report it again.
     fn on_ready(&mut self) -> Option<Waker> {
         while matches!(self.receiver.read(&mut [0; 64]), Ok(1..)) {}
-        self.event.come()
+        self.event.happen()
     }
 }
 
 impl Event {
     /// Records that the event has happened, and returns the waker of the task that waits for it.
-    pub(crate) fn come(&mut self) -> Option<Waker> {
-        self.has_come = true;
+    pub(crate) fn happen(&mut self) -> Option<Waker> {
+        self.has_happened = true;
         self.waker.take()
     }
 }

@@ -580,3 +580,18 @@ fn a_sleep_dropped_outside_its_runtime_ends_its_token() {
     runtime.block_on(async {}).unwrap();
     assert_eq!(runtime.event_loop().stats().timers_armed, 0);
 }
+
+#[test]
+#[should_panic(expected = "belongs to another runtime")]
+fn a_sleep_polled_in_another_runtime_panics_with_a_reason() {
+    let (mut first, mut second) = (Runtime::new().unwrap(), Runtime::new().unwrap());
+    let mut slept = Box::pin(first.block_on(async { sleep(Duration::ZERO) }).unwrap());
+    first
+        .block_on(poll_fn(|cx| {
+            assert!(slept.as_mut().poll(cx).is_pending());
+            Poll::Ready(())
+        }))
+        .unwrap();
+    // Without the panic, it would wait forever for the timer of the first loop.
+    let _ = second.block_on(slept);
+}
