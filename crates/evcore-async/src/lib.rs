@@ -33,8 +33,7 @@
 //! use futures_lite::{AsyncReadExt, io};
 //! use std::time::Duration;
 //!
-//! // Fields drop in this order: the tasks end before the loop.
-//! struct Node { executor: Executor, ev: EventLoop<SimListener> }
+//! struct Node { executor: Executor, ev: EventLoop<SimListener> } // the tasks end before the loop
 //!
 //! impl App for Node {
 //!     fn event_loop(&mut self) -> &mut EventLoop<SimListener> { &mut self.ev }
@@ -59,22 +58,20 @@
 //!     Ok(())
 //! }
 //!
-//! fn main() { // in your project a test: `#[test] fn every_client_gets_its_bytes_back()`
-//!     check("every_client_gets_its_bytes_back", 0..100, |sim| {
-//!         sim.set_faults(Faults::lossless());
-//!         let mut nodes = Workers::new(sim, 3, |process, index| {
-//!             let mut ev = process.builder().build().unwrap();
-//!             let executor = Executor::new(&mut ev);
-//!             executor.set_resumes_panics(true); // an assertion that fails ends the run
-//!             let node = process.clone();
-//!             let main = async move { if index == 0 { server(node).await } else { client(node).await } };
-//!             drop(executor.spawn(&mut ev, main));
-//!             Node { executor, ev }
-//!         });
-//!         let served = |(index, node): (usize, &Node)| index == 0 || node.executor.tasks() == 0;
-//!         assert!(nodes.run_until(Duration::from_secs(120), |nodes| nodes.apps().all(served)));
+//! check("every_client_gets_its_bytes_back", 0..100, |sim| { // the body of a test
+//!     sim.set_faults(Faults::lossless());
+//!     let mut nodes = Workers::new(sim, 3, |process, index| {
+//!         let mut ev = process.builder().build().unwrap();
+//!         let executor = Executor::new(&mut ev);
+//!         executor.set_resumes_panics(true); // an assertion that fails ends the run
+//!         let node = process.clone();
+//!         let main = async move { if index == 0 { server(node).await } else { client(node).await } };
+//!         drop(executor.spawn(&mut ev, main));
+//!         Node { executor, ev }
 //!     });
-//! }
+//!     let served = |(index, node): (usize, &Node)| index == 0 || node.executor.tasks() == 0;
+//!     assert!(nodes.run_until(Duration::from_secs(120), |nodes| nodes.apps().all(served)));
+//! });
 //! ```
 //!
 //! # Panics
