@@ -20,8 +20,8 @@ use crate::{
     stored::{Purpose, StoredMailboxes},
 };
 
-/// The environment variable that holds the number of descriptors that a service manager passes. They
-/// have the numbers from 3 up.
+/// The environment variable that holds the number of descriptors that a service manager passes.
+/// They have the numbers from 3 up.
 pub const LISTEN_FDS: &str = "LISTEN_FDS";
 
 /// The environment variable that holds the id of the process that the descriptors are for.
@@ -33,8 +33,8 @@ const LISTEN_FDNAMES: &str = "LISTEN_FDNAMES";
 /// The variables of the protocol.
 pub(crate) const VARIABLES: [&str; 3] = [LISTEN_PID, LISTEN_FDS, LISTEN_FDNAMES];
 
-/// The descriptors that a service manager has passed to this process, by their purpose; `None` until they
-/// are taken.
+/// The descriptors that a service manager has passed to this process, by their purpose; `None`
+/// until they are taken.
 static PASSED: Mutex<Option<Passed>> = Mutex::new(None);
 
 #[derive(Debug, Default)]
@@ -60,8 +60,9 @@ pub(crate) fn is_for_this_process() -> bool {
 ///
 /// # Errors
 ///
-/// [`Error::BadActivation`] if `LISTEN_PID` is not a process id, if `LISTEN_FDS` is not the number of
-/// descriptors that are open. Also at the second call, if descriptors were passed to this process.
+/// [`Error::BadActivation`] if `LISTEN_PID` is not a process id, or if `LISTEN_FDS` is not the
+/// number of passed descriptors that are open. Also at the second call, if descriptors were passed
+/// to this process.
 ///
 /// ```
 /// let mut activated = evcore_prefork::activated()?.into_iter();
@@ -83,9 +84,9 @@ pub fn activated() -> Result<Vec<OwnedFd>> {
     }
 }
 
-/// Takes the listeners that the last run of this service had, and that the service manager has kept under
-/// the name [`STORED_LISTENER`](crate::STORED_LISTENER). The list is in no order. It is empty without such
-/// listeners, and after the first call.
+/// Takes the listeners that the last run of this service had, and that the service manager has kept
+/// under the name [`STORED_LISTENER`](crate::STORED_LISTENER). The list is in no order. It is empty
+/// without such listeners, and after the first call.
 ///
 /// From now on this process owns them, and `exec` closes them. Call it at the start, before other
 /// descriptors are opened, even if [`activated`] was called before.
@@ -107,8 +108,8 @@ pub fn stored_listeners() -> Result<Vec<OwnedFd>> {
     Ok(taken.unwrap_or_default())
 }
 
-/// Takes the mailboxes that the service manager has kept. There are none if the program has taken neither
-/// [`activated`] nor [`stored_listeners`] descriptors: other code may own their numbers then.
+/// Takes the mailboxes that the service manager has kept. There are none if the program has called
+/// neither [`activated`] nor [`stored_listeners`], because other code may own their numbers then.
 pub(crate) fn stored_mailboxes() -> StoredMailboxes {
     let mut passed = PASSED.lock().unwrap_or_else(PoisonError::into_inner);
     let passed = passed.as_mut();
@@ -189,7 +190,7 @@ fn refuse(variable: &'static str, text: &OsStr, why: String) -> Error {
     }
 }
 
-/// Parses digits only.
+/// Parses a number that consists only of digits.
 fn number(text: &OsStr) -> Option<i64> {
     let text = text.to_str()?;
     let is_digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());

@@ -7,8 +7,8 @@ use crate::{
     spawn::{Child, End},
 };
 
-/// The workers of a master. If the master returns early, by an error or by a panic in a hook, they are
-/// killed.
+/// The workers of a master. If the master returns early, by an error or by a panic in a hook, the
+/// workers are killed.
 #[derive(Debug)]
 pub(crate) struct Children<C: Child> {
     all: BTreeMap<Slot, Entry<C>>,

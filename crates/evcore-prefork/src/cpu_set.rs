@@ -1,7 +1,8 @@
 //! Reading and setting the CPUs of a thread.
 //!
 //! A set is an array of bits. The length of the kernel's own set depends on how it was built and
-//! booted. Types of a fixed size end at CPU 1,023; these grow until the kernel's set fits.
+//! booted. Types of a fixed size end at CPU 1,023; the arrays here grow until the kernel's set
+//! fits.
 
 #![allow(
     unsafe_code,
@@ -30,7 +31,7 @@ pub(crate) fn allowed() -> Result<Vec<usize>> {
     ))
 }
 
-/// Runs this thread, and the threads that it starts, on these CPUs, which ascend.
+/// Runs this thread, and the threads that it starts, on these CPUs, whose numbers ascend.
 pub(crate) fn pin(cpus: &[usize]) -> Result<()> {
     set_of(cpus)
         .and_then(|set| set_affinity(&set))
@@ -79,13 +80,14 @@ fn set_of(cpus: &[usize]) -> io::Result<Vec<Word>> {
 
 fn get_affinity(set: &mut [Word]) -> io::Result<()> {
     // SAFETY: the kernel writes at most the bytes of the set, whose size is passed. The C library
-    // clears the rest of them. 0 is this thread.
+    // clears the rest of the set. 0 is this thread.
     let result = unsafe { libc::sched_getaffinity(0, size_of_val(set), set.as_mut_ptr().cast()) };
     result_of(result)
 }
 
 fn set_affinity(set: &[Word]) -> io::Result<()> {
-    // SAFETY: the kernel reads at most the bytes of the set, whose size is passed. 0 is this thread.
+    // SAFETY: the kernel reads at most the bytes of the set, whose size is passed. 0 is this
+    // thread.
     let result = unsafe { libc::sched_setaffinity(0, size_of_val(set), set.as_ptr().cast()) };
     result_of(result)
 }

@@ -130,7 +130,7 @@ mod tests {
     #[cfg(target_os = "linux")]
     #[test]
     fn a_pinned_thread_may_use_its_cpus_alone() {
-        // A thread of its own is pinned, and not the thread of the test.
+        // A separate thread is pinned, because the test's thread must keep its CPUs.
         let pinned = std::thread::spawn(|| {
             let before = Cpus::allowed().unwrap();
             let last: Cpus = before.iter().last().into_iter().collect();

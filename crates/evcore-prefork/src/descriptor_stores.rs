@@ -29,9 +29,9 @@ use crate::{
 
 /// The stores, all of which are children of this process. Nothing else reaps them.
 ///
-/// Dropping it kills them.
+/// Dropping this value kills the stores.
 pub(crate) struct DescriptorStores<'a> {
-    /// The function that runs in each store; none in a worker.
+    /// The function that runs in each store; `None` in a worker.
     hand_on: Option<HandOn<'a>>,
     master: Pid,
     places: &'static [StorePlace],
@@ -48,7 +48,7 @@ impl<'a> DescriptorStores<'a> {
     ///
     /// # Errors
     ///
-    /// [`Error::Os`] if the kernel lacks the calls of a store, or memory.
+    /// [`Error::Os`] if the kernel lacks the system calls of a store, or has no memory.
     pub(crate) fn new(hand_on: HandOn<'a>, slots: usize) -> Result<Self> {
         store_process::require()?;
         let doing = "mapping memory for descriptor stores (mmap)";
@@ -63,8 +63,8 @@ impl<'a> DescriptorStores<'a> {
         })
     }
 
-    /// Chooses the place of the store of a worker that is about to be forked. If all places are in use,
-    /// the worker gets no store.
+    /// Chooses the place of the store of a worker that is about to be forked. If all places are in
+    /// use, the worker gets no store.
     pub(crate) fn prepare(&mut self, slot: usize) {
         self.of_slots.remove(&slot);
         let left = self.left.iter().map(|(place, _)| place);
@@ -73,7 +73,7 @@ impl<'a> DescriptorStores<'a> {
         self.of_slots.extend(free.map(|place| (slot, place)));
     }
 
-    /// Makes the store of a forked worker. If that fails, the worker has none, and its
+    /// Makes the store of a forked worker. If that fails, the worker has no store, and its
     /// [`descriptor_store_error`](Worker::descriptor_store_error) has the reason.
     pub(crate) fn begin(mut self, worker: &mut Worker, slot: usize) -> InOrder {
         let place = self.of_slots.get(&slot).map(|place| &self.places[*place]);
@@ -98,7 +98,7 @@ impl<'a> DescriptorStores<'a> {
         in_order
     }
 
-    /// Tells the stores which workers take their connections from now on.
+    /// Records which kind of worker takes the connections of the stores from now on.
     pub(crate) fn set_successor(&self, successor: Successor) {
         self.successor.store(successor as u8, Release);
     }
@@ -140,8 +140,8 @@ impl<'a> DescriptorStores<'a> {
         }
     }
 
-    /// Waits until the stores have ended by themselves, because the workers of another master take the
-    /// connections that they keep.
+    /// Waits until the stores have ended by themselves, because the workers of another master take
+    /// the connections that they keep.
     pub(crate) fn wait(&mut self) {
         for (place, _) in mem::take(&mut self.left) {
             self.wait_for(place);
@@ -197,7 +197,8 @@ impl fmt::Debug for DescriptorStores<'_> {
     }
 }
 
-/// A report that a worker ends in order. The worker's store then ends too, and hands nothing on.
+/// The means by which a worker reports that its function has returned. The worker's store then ends
+/// too, and hands nothing on.
 #[derive(Debug)]
 pub(crate) struct InOrder(Option<&'static [AtomicU8]>);
 

@@ -1,4 +1,4 @@
-//! The errors of this crate, with a variant for each that a caller would act on.
+//! The errors of this crate, with a variant for each error that a caller would act on.
 
 use std::{fmt, io, os::fd::RawFd};
 
@@ -11,7 +11,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The supervisor has no workers, or more than the limit. A process serves without a supervisor by
+    /// The supervisor has no workers, or more than the limit. To serve without a supervisor, use
     /// [`Worker::solo`](crate::Worker::solo).
     #[error("cannot supervise {workers} workers: from 1 to {most} are possible")]
     Workers {

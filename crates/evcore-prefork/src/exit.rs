@@ -13,10 +13,10 @@ pub const DO_NOT_RESTART: i32 = 2;
 /// The exit code by which a worker reports that it could not start, before it was
 /// [ready](crate::Worker::ready): 3.
 ///
-/// After a worker of the server has been ready, this end is like any other crash, and the worker is
-/// replaced. Before that, the cause may concern all workers. If every worker ends with this code, or
-/// with [`DO_NOT_RESTART`], the server has failed to start ([`Outcome::AllRefused`]). If another
-/// worker becomes ready instead, this worker is started again.
+/// Once any worker of the server has been ready, this end is like any other crash, and the worker
+/// is replaced. Before that, the cause may concern all workers. If every worker ends with this
+/// code, or with [`DO_NOT_RESTART`], the server has failed to start ([`Outcome::AllRefused`]). If
+/// another worker becomes ready instead, this worker is started again.
 ///
 /// Do not use this code in a server whose workers never report that they are ready.
 pub const CANNOT_START: i32 = 3;
@@ -45,7 +45,7 @@ pub struct WorkerInfo {
 }
 
 impl WorkerInfo {
-    /// The worker of a slot in a table with this many workers in a row.
+    /// The worker of a slot in a table whose rows have this many workers.
     pub(crate) fn new(slot: Slot, workers: usize, pid: Option<NonZeroU32>) -> Self {
         Self {
             index: WorkerIndex::new(slot.index),
@@ -89,8 +89,8 @@ pub struct WorkerExit {
     pub cause: ExitCause,
     /// The stop that the worker got. None if it ended unexpectedly.
     ///
-    /// A signal that an operator sends to the worker alone does not count. A signal to the whole
-    /// process group does, such as Ctrl-C.
+    /// A signal that an operator sends only to this worker does not count. A signal to the whole
+    /// process group counts, such as Ctrl-C.
     pub stop: Option<Stop>,
 }
 
@@ -130,7 +130,7 @@ pub enum ExitCause {
     /// The worker is a thread, and panicked with this message.
     Panicked(String),
     /// The worker is a thread, and did not stop within a second of [`Stop::Fast`] when the
-    /// supervisor stopped. A thread cannot be killed: it runs until the process ends.
+    /// supervisor stopped. A thread cannot be killed, so it runs on until the process ends.
     Abandoned,
     /// Other code in the master's process has waited for the worker, and so took its exit status.
     Unknown,

@@ -7,7 +7,7 @@ use rustix::{process::getpgrp, termios::tcgetpgrp};
 
 /// Returns whether this process is in the foreground of the terminal that controls it.
 pub(crate) fn is_ours() -> bool {
-    // Without a terminal, opening this file fails. A terminal that hangs up has no foreground.
+    // Without a terminal, opening this file fails. A terminal that has hung up has no foreground.
     let Ok(terminal) = File::open("/dev/tty") else {
         return false;
     };

@@ -1,5 +1,5 @@
-//! Workers that hang. Each worker writes the time at which its turn began into memory that it shares
-//! with the master.
+//! Detects workers that hang. Each worker writes the time at which its turn began into memory that
+//! it shares with the master.
 
 use std::{
     io,
@@ -35,7 +35,7 @@ impl Turns {
         self.began[slot].store(self.now_ms() | 1, Relaxed);
     }
 
-    /// Records that the worker of a slot waits, or that the slot has none.
+    /// Records that the worker of a slot waits, or that the slot has no worker.
     pub(crate) fn end(self, slot: usize) {
         self.began[slot].store(WAITS, Relaxed);
     }
@@ -79,8 +79,8 @@ impl Watch {
 
     /// Returns whether to look for workers that hang, and sets the time of the next check.
     ///
-    /// If this check is late by half of the timeout, the master did not run, and perhaps the whole server was
-    /// frozen. The workers then have the timeout again.
+    /// If this check is late by half of the timeout, the master did not run, and perhaps the whole
+    /// server was frozen. No worker is then killed before the whole timeout has passed once more.
     pub(crate) fn is_due(&mut self, now: Instant) -> bool {
         let Some(late) = now.checked_duration_since(self.due) else {
             return false;
@@ -101,8 +101,8 @@ impl Watch {
     }
 }
 
-/// Returns the time from one number of milliseconds to another, which may have wrapped. The first number
-/// is at most 1 too high.
+/// Returns the time from one number of milliseconds to another, which may have wrapped. The first
+/// number is at most 1 too high.
 fn lasted(began: u32, now: u32) -> Duration {
     let ms = (now | 1).wrapping_sub(began);
     Duration::from_millis(ms.into())

@@ -10,10 +10,11 @@ use std::{
 /// The mark of an idle descriptor.
 const IDLE: u8 = 1;
 
-/// The mark of a connection that is not idle. Its store only counts the connection.
+/// The mark of a connection that is not idle. The store only counts such connections.
 const BUSY: u8 = 2;
 
-/// The mark of a worker that has ended in order. It is in the place of the first descriptor's mark.
+/// The mark of a worker whose function has returned. It stands in the place of the mark of standard
+/// input.
 pub(crate) const IN_ORDER: u8 = 255;
 
 /// The marks of a worker that has died.
@@ -25,9 +26,9 @@ pub(crate) struct Marked {
     pub(crate) busy: usize,
 }
 
-/// Returns the marks of the descriptors that this process has open, each with the number of its descriptor.
-/// The other marks are not read, because a read of memory that was never written takes a page. If the open
-/// descriptors cannot be read from `/proc`, all marks are returned.
+/// Returns the marks of the descriptors that this process has open, each with the number of its
+/// descriptor. The other marks are not read, because reading memory that was never written
+/// allocates a page. If the open descriptors cannot be read from `/proc`, all marks are returned.
 pub(crate) fn of_open(marks: &[AtomicU8]) -> Box<dyn Iterator<Item = (usize, &AtomicU8)> + '_> {
     let mark = |number| Some((number, marks.get(number)?));
     match open_descriptors() {
@@ -36,7 +37,8 @@ pub(crate) fn of_open(marks: &[AtomicU8]) -> Box<dyn Iterator<Item = (usize, &At
     }
 }
 
-/// Returns the numbers of the open descriptors, in order. One of them is closed at the end of the call.
+/// Returns the numbers of the open descriptors, in ascending order. One of them is that of the
+/// directory, which this call closes again.
 fn open_descriptors() -> io::Result<Vec<usize>> {
     let mut numbers = Vec::new();
     for entry in fs::read_dir("/proc/self/fd")? {
@@ -106,7 +108,7 @@ mod tests {
         assert!(numbers.contains(&number) && numbers.is_sorted());
         // Other tests open descriptors meanwhile.
         assert!(numbers.len() < 1000, "{}", numbers.len());
-        // Without a mark for it, the descriptor is left out.
+        // A descriptor whose number has no mark is left out.
         assert!(of_open(&marks[..number]).all(|(other, _)| other < number));
     }
 

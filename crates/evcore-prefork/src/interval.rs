@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-/// A longer interval is cut to this one, so that a clock can hold it.
+/// The longest interval. Longer ones are shortened to it, so that their end does not overflow a
+/// clock.
 const EVERY_MAX: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// A hook, and when it is due.
@@ -27,7 +28,7 @@ impl<'a> Interval<'a> {
         self.due
     }
 
-    /// Calls the hook if it is due: only once, even if it is late by several intervals.
+    /// Calls the hook if it is due. Calls it only once, even if it is late by several intervals.
     pub(crate) fn call_if_due(&mut self, now: Instant) {
         if now >= self.due {
             self.due = now + self.every;

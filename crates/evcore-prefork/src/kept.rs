@@ -14,19 +14,20 @@ use crate::successor::Successor;
 pub struct Kept {
     /// The worker that has died.
     pub worker: WorkerInfo,
-    /// The stream connections that it had marked as idle, in the order of their numbers. There may
-    /// be none.
+    /// The stream connections that the worker had marked as idle, in the order of their numbers.
+    /// The list may be empty.
     pub descriptors: Vec<OwnedFd>,
-    /// The sending ends of the mailboxes of successors: of a newer generation, and of another binary.
+    /// The sending ends of the mailboxes of successors: of a newer generation, and of another
+    /// binary.
     pub(crate) mailboxes: [OwnedFd; 2],
     /// The kind of successor, which the master writes.
     pub(crate) successor: &'static AtomicU8,
 }
 
 impl Kept {
-    /// The sending end of the mailbox of the worker's [successor](crate::Mailboxes::to_successor), as the
-    /// master knows it now. When the master is stopped while another binary serves, the result changes. So
-    /// call this for each channel.
+    /// The sending end of the mailbox of the worker's [successor](crate::Mailboxes::to_successor).
+    /// If the master is stopped while another binary serves, the successor is then a worker of that
+    /// binary. So call this again for each channel.
     #[must_use]
     pub fn to_successor(&self) -> BorrowedFd<'_> {
         let [generation, binary] = &self.mailboxes;
@@ -38,8 +39,8 @@ impl Kept {
 /// The function that hands on the connections that a store keeps.
 pub(crate) type HandOn<'a> = Box<dyn FnOnce(Kept) -> usize + 'a>;
 
-/// The connections of a worker that has died, as the hook [`on_kept`](crate::Supervisor::on_kept) gets
-/// them.
+/// The connections of a worker that has died, as the hook [`on_kept`](crate::Supervisor::on_kept)
+/// gets them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct KeptCounts {

@@ -29,30 +29,30 @@
 //!
 //! # Replacement
 //!
-//! A worker that ends without a stop is replaced, whatever its exit code, unless that is
-//! [`DO_NOT_RESTART`]. A worker that ends with [`CANNOT_START`] before any worker was ready is
-//! replaced only if another worker becomes ready.
+//! A worker that ends without a stop is replaced, unless its exit code is [`DO_NOT_RESTART`]. A
+//! worker that ends with [`CANNOT_START`] before any worker was ready is replaced only if another
+//! worker becomes ready.
 //!
-//! A worker that lived for a second or more is replaced at once. A worker that lived for less has
-//! crashed, and its replacement waits. The wait is 100 ms after the first crash of a slot. It doubles
-//! with each further crash, up to 10 s.
+//! A worker that lived for a second or more is replaced at once. A worker that lived for less
+//! counts as crashed, and its replacement waits. This pause is 100 ms after the first crash in a
+//! slot. It doubles with each further crash in a row, up to 10 s.
 //!
 //! While no worker serves, the pause is shorter: it begins at the last start of any worker, and
-//! lasts at most 500 ms. So if all workers are killed, the next one starts within half a second, and
-//! a worker that always crashes is started twice a second, not in a busy loop. Workers that got
-//! a stop do not count as serving. If [each slot serves alone](Supervisor::slots_serve_alone),
-//! this holds for each slot by itself.
+//! lasts at most 500 ms. So if all workers are killed, the next one starts within half a second. A
+//! server whose workers always crash starts some two workers a second, not one after the other in a
+//! busy loop. Workers that got a stop do not count as serving. If [each slot serves
+//! alone](Supervisor::slots_serve_alone), this holds for each slot by itself.
 //!
 //! # Reload
 //!
-//! The listeners stay open in the master, so no connection is refused or reset: clients wait in the
+//! The listeners stay open in the master, so no connection is refused or reset. Clients wait in the
 //! backlog until a worker accepts them. The old workers get a stop only when each new one has
 //! reported that it [is ready](Worker::ready), or has lived for the
 //! [timeout](Supervisor::ready_timeout), which is 1 second by default. Until then, workers of both
-//! generations are replaced if they end. If all new workers refuse ([`DO_NOT_RESTART`]), the old ones
-//! continue. Up to four generations of workers may live at once, each with its own stop timeout. Further
-//! reloads wait ([`Reload::Waiting`]). If the workers of all old generations do not end, a reload is
-//! refused ([`Reload::Stuck`]).
+//! generations are replaced if they end. If all new workers refuse ([`DO_NOT_RESTART`]), the old
+//! ones continue. Up to four generations (the workers of one start or reload) may live at once,
+//! each with its own stop timeout. Further reloads wait ([`Reload::Waiting`]). If the workers of
+//! all old generations do not end, a reload is refused ([`Reload::Stuck`]).
 //!
 //! # Upgrade
 //!
@@ -60,25 +60,26 @@
 //! the listeners from [`inherited`]. The old master keeps running until it gets QUIT. It can also
 //! take over again: WINCH stops its workers, and HUP starts new ones. If the new binary ends first,
 //! the workers that WINCH has stopped are replaced by new ones. So while the old binary lives, the
-//! new one must not remove what both use ([`parent_binary_alive`]), and it starts no newer binary.
-//! Workers that stop can reach the workers of the new binary by [mailboxes](Mailboxes), which it
-//! inherits. A stop signal for the whole process group, such as Ctrl-C, ends both binaries, even while
-//! the new one starts.
+//! new one must not remove what both binaries use ([`parent_binary_alive`]), and it starts no newer
+//! binary. Workers that stop can reach the workers of the new binary by [mailboxes](Mailboxes),
+//! which the new binary inherits. A stop signal for the whole process group, such as Ctrl-C, ends
+//! both binaries, even while the new one starts.
 //!
 //! # Socket activation
 //!
 //! A service manager such as systemd can open the listeners and start the program with them.
-//! [`activated`] takes them. A new binary, by USR2, inherits them like others. A service manager with a
-//! store of descriptors may also keep the [listeners](stored_listeners) and the
-//! [mailboxes](Supervisor::keep_mailboxes) of the server while the service restarts.
+//! [`activated`] takes them. A new binary that USR2 starts inherits them if they are [passed
+//! on](Supervisor::inherit), like other listeners. A service manager with a store of descriptors
+//! may also keep the [listeners](stored_listeners) and the [mailboxes](Supervisor::keep_mailboxes)
+//! of the server while the service restarts.
 //!
 //! # The master's death
 //!
 //! If the master dies, for whatever reason, its worker processes get [`Stop::Fast`], including
 //! those that have not begun yet. A worker that ignores the stop is not killed. The request arrives
-//! by SIGIO, from a socket whose other end the master holds. A worker that closes descriptors that it
-//! has not opened itself does not get the request. (This was run on Linux, and is type-checked for the
-//! BSDs, macOS and illumos.)
+//! by SIGIO, from a socket whose other end the master holds. A worker that closes all descriptors
+//! that it has not opened itself closes this socket too, and does not get the request. (This was
+//! run on Linux, and is type-checked for the BSDs, macOS and illumos.)
 
 mod slot;
 mod stop;

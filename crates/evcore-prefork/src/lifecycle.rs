@@ -1,17 +1,17 @@
-//! The lifecycle: it decides when workers are started, stopped and killed, and when the server has
-//! ended.
+//! The lifecycle, which decides when workers are started, stopped and killed, and when the server
+//! has ended.
 //!
 //! The lifecycle is pure: it starts no process or thread, sends no signal and reads no clock, so a
 //! test can try every order of events. The master reports events ([`started`](Lifecycle::started),
 //! [`ended`](Lifecycle::ended), [`reload`](Lifecycle::reload) and so on), and performs what
 //! [`next`](Lifecycle::next) returns until that is [`Action::Wait`].
 //!
-//! All workers that were started for the same reason are a generation. A reload adds a generation.
-//! Once the newest one [can take over](Takeover), all older ones get a stop. So at each
-//! moment one generation serves, unless none has ever served.
+//! The workers of one start or reload are a generation. A reload adds a generation. Once the newest
+//! one [can take over](Takeover), all older ones get a stop. So at least one generation serves
+//! until a stop or a drain.
 //!
-//! Workers stand in a table of slots. A generation has a row of it to itself, with a slot for each
-//! index, until its last worker has ended.
+//! Workers stand in a table of slots. A generation has its own row, with a slot for each index,
+//! until its last worker has ended.
 
 use std::{
     mem,
@@ -35,15 +35,15 @@ pub(crate) const GENERATIONS_MAX: usize = 4;
 pub(crate) struct Lifecycle {
     config: Config,
     generations: Vec<Generation>,
-    /// Some worker has reported that it serves, so the server can serve.
+    /// True if any worker has reported that it serves, so that the server can serve.
     has_served: bool,
-    /// A new generation was requested, and has not begun.
+    /// True if a new generation was requested, and has not begun.
     reload: bool,
-    /// The application has been told that the reload waits for a row.
+    /// True if the application has got the report that the reload waits for a row.
     reload_waits: bool,
-    /// A reload was reported as started, and not as ended.
+    /// True if a reload was reported as started, and not yet as ended.
     is_reloading: bool,
-    /// All workers got a stop, and the master stays.
+    /// True if all workers got a stop and the master stays.
     drained: bool,
     /// The stop that was requested, or the harder one that it has become.
     stop: Option<Stop>,
@@ -55,9 +55,9 @@ pub(crate) struct Config {
     /// Number of workers in a generation.
     pub(crate) workers: usize,
     pub(crate) timeouts: Timeouts,
-    /// The clients of one index are not served by workers of other indices.
+    /// True if the clients of one index are not served by workers of other indices.
     pub(crate) slots_serve_alone: bool,
-    /// Processes can be killed, threads cannot.
+    /// True for processes, because threads cannot be killed.
     pub(crate) can_kill: bool,
 }
 
@@ -269,7 +269,7 @@ impl Lifecycle {
         None
     }
 
-    /// Adds the requested generation if a row is free, or gives it up.
+    /// Adds the requested generation if a row is free. Otherwise the reload waits, or is given up.
     fn begin_reload(&mut self, now: Instant) -> Option<Reload> {
         if !self.reload || self.stop.is_some() {
             return None;
@@ -285,8 +285,8 @@ impl Lifecycle {
         Some(Reload::Started)
     }
 
-    /// Reports a reload that waits for a row, once. Gives it up if no row can become free: at most
-    /// one generation serves, and the workers of all others do not end.
+    /// Reports a reload that waits for a row, once. Gives the reload up if no row can become free,
+    /// because at most one generation serves, and the workers of all others do not end.
     fn wait_for_row(&mut self) -> Option<Reload> {
         let serving = self.serving().count();
         let escalations = self
@@ -320,7 +320,8 @@ impl Lifecycle {
         is_newest.then_some(Reload::Refused)
     }
 
-    /// Ends a reload if the newest generation can take over, or was stopped before. Stops the older ones.
+    /// Ends a reload if the newest generation can take over, or was stopped before. Stops the older
+    /// ones.
     fn take_over(&mut self, now: Instant, wake: &mut Earliest) -> Option<Reload> {
         let newest = self.generations.split_last_mut();
         let Some((newest, older)) = newest.filter(|(newest, _)| newest.is_serving()) else {

@@ -1,12 +1,12 @@
 //! The liveness pipe between a worker process and its master: a socket pair, one end for each.
 //!
-//! Over it the worker reports that it serves, and the master reports that the worker has a successor.
-//! When the master is gone, however it ended, the kernel closes the master's end and sends SIGIO to the
-//! worker, which has requested that signal. This works on every Unix, even for a worker that has changed
-//! its user, and needs nothing from the worker's event loop.
+//! Over it the worker reports that it serves, and the master reports that the worker has a
+//! successor. When the master is gone, however it ended, the kernel closes the master's end and
+//! sends SIGIO to the worker, which has requested that signal. This works on every Unix, even for a
+//! worker that has changed its user, and needs nothing from the worker's event loop.
 //!
 //! A worker must not hold the master's end of a sibling's pipe. Otherwise the sibling would not
-//! notice the master's end while this worker lives.
+//! notice that the master is gone while this worker lives.
 
 #![allow(
     unsafe_code,
@@ -72,7 +72,7 @@ const WITHOUT_SIGPIPE: SendFlags = SendFlags::NOSIGNAL;
 #[cfg(target_vendor = "apple")]
 const WITHOUT_SIGPIPE: SendFlags = SendFlags::empty();
 
-/// Number of times that a worker tries to report. It pauses 100 ms after a failure.
+/// The most times that a worker tries to report. It pauses 100 ms after a failure.
 const REPORTS_MAX: u32 = 10;
 
 /// The most times that a worker checks whether its master has ended. It pauses 100 ms after a check
@@ -85,7 +85,7 @@ pub(crate) enum Report {
     Nothing,
     /// The worker serves.
     Ready,
-    /// The worker's end is closed: no report will follow.
+    /// The worker's end is closed, so no report will follow.
     Closed,
 }
 
@@ -98,8 +98,8 @@ impl ParentEnd {
         }
     }
 
-    /// Reports to the worker that another one serves in its place. There is room for the byte; if the
-    /// kernel has no memory for it, the worker ends as if it had no successor.
+    /// Reports to the worker that another one serves in its place. There is room for the byte; if
+    /// the kernel has no memory for it, the worker ends as if it had no successor.
     pub(crate) fn report_successor(&self, successor: Successor) {
         let byte = match successor {
             Successor::Generation => GENERATION,
@@ -123,7 +123,7 @@ pub(crate) struct ChildEnd(UnixStream);
 impl ChildEnd {
     /// Makes this process get SIGIO when the master is gone.
     ///
-    /// The master may be gone already: call [`parent_gone`] afterwards.
+    /// The master may be gone already, so call [`parent_gone`] afterwards.
     pub(crate) fn install(self) {
         // If the system refused, the worker would serve and might outlive its master, which is
         // better than no worker. No system refuses it for a socket.
@@ -161,8 +161,8 @@ fn is_gone(mut look: impl FnMut() -> Look, pause: impl Fn()) -> bool {
     false
 }
 
-/// Checks the pipe. Takes the report of the master, if there is one, because it would hide the end
-/// behind it.
+/// Checks the pipe. First reads all reports of the master, because the close of the master's end
+/// can be read only after them.
 fn look(end: BorrowedFd<'_>) -> Look {
     let mut report = [0; 1];
     loop {

@@ -1,8 +1,8 @@
 //! Mailboxes: sockets by which workers reach each other, and which exist before any worker.
 //!
-//! A mailbox is a pair of sockets: the master keeps both ends, each worker has all sending ends, and one
-//! worker at a time reads. So a message to a slot without a worker waits for the slot's next worker. The
-//! application chooses what to send; `evcore-handover` sends connections.
+//! A mailbox is a pair of sockets: the master keeps both ends, each worker has all sending ends,
+//! and usually one worker at a time reads. So a message to a slot without a worker waits for the
+//! slot's next worker. The application chooses what to send; `evcore-handover` sends connections.
 
 use std::{
     os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd},
@@ -19,14 +19,16 @@ use crate::{
 /// The mailboxes of the [slots](crate::Worker::slot) and of successors.
 ///
 /// A worker sends to any other one of its master by [`to_slot`](Self::to_slot). A worker that stops
-/// does not know the slot of its [successor](Successor). So there are two more mailboxes for each
-/// [index](crate::Worker::index). One is for the next generation of the same master. The other one is
-/// for another binary: a new binary inherits it, and until the old one has ended, workers of both read
-/// it. A worker that stops sends to one of them ([`to_successor`](Self::to_successor)), and a worker
-/// that serves reads both ([`of_predecessors`](Self::of_predecessors)).
+/// has no means to find the slot of its [successor](Successor). So there are two more mailboxes for
+/// each [index](crate::Worker::index). One is for the next generation of the same master. The other
+/// one is for another binary: a new binary inherits it, and until the old binary has ended, workers
+/// of both binaries read it. A worker that stops sends to one of them
+/// ([`to_successor`](Self::to_successor)), and a worker that serves reads both
+/// ([`of_predecessors`](Self::of_predecessors)).
 ///
-/// Each is one end of a pair of Unix sockets of type `SOCK_SEQPACKET`, non-blocking and
-/// close-on-exec. `Sender::open` and `Mailbox::from_fd` of `evcore-handover` take them.
+/// The methods return ends of pairs of Unix sockets of type `SOCK_SEQPACKET`, which are
+/// non-blocking and close-on-exec. `Sender::open` and `Mailbox::from_fd` of `evcore-handover` take
+/// such ends.
 ///
 /// ```
 /// # #[cfg(target_os = "linux")]
@@ -67,12 +69,15 @@ impl Mailboxes {
         Some(self.table.slots.get(slot)?.sending.as_fd())
     }
 
-    /// Returns the sending end for the worker that serves in place of this one. [`Worker::successor`]
-    /// returns which kind of worker that is. If that worker dies, its replacement reads the mailbox.
+    /// Returns the sending end for the worker that serves in place of this one.
+    /// [`Worker::successor`] returns which kind of worker that is. If that worker dies, its
+    /// replacement reads the mailbox.
     ///
-    /// With [`Successor::Restart`], no process reads the mailbox before the next start of the service.
+    /// With [`Successor::Restart`], no process reads the mailbox before the next start of the
+    /// service.
     ///
-    /// Stop reading [`of_predecessors`](Self::of_predecessors) before you send.
+    /// Stop reading [`of_predecessors`](Self::of_predecessors) before you send, because this worker
+    /// would otherwise read its own messages.
     ///
     /// [`Worker::successor`]: crate::Worker::successor
     #[must_use]
@@ -91,8 +96,8 @@ impl Mailboxes {
         self.table.slots[self.slot].receiving()
     }
 
-    /// Returns the mailboxes through which workers that stop reach this one. Read them until this worker
-    /// gets a stop.
+    /// Returns the mailboxes through which workers that stop reach this one. Read them until this
+    /// worker gets a stop.
     ///
     /// There are two mailboxes, or more if the old binary, or the last run of the service, had more
     /// workers.
@@ -112,8 +117,9 @@ pub(crate) struct Table {
     slots: Vec<Pair>,
     /// The mailboxes for successors of the same master, by index.
     generations: Vec<Pair>,
-    /// The mailboxes for successors of another binary or of the next start of the service, by index. There
-    /// are more of them than workers if an older binary, or the last run of the service, had more workers.
+    /// The mailboxes for successors of another binary or of the next start of the service, by
+    /// index. There are more of them than workers if an older binary, or the last run of the
+    /// service, had more workers.
     binaries: Vec<Pair>,
     /// Number of mailboxes that the older binary reads. The older binary does not have the other
     /// mailboxes.
@@ -121,8 +127,9 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// Creates the mailboxes. `inherited` are those of an older binary, in the order of its list.
-    /// Otherwise a service manager may have kept those of the last run.
+    /// Creates the mailboxes. `inherited` are the mailboxes of an older binary, in the order of its
+    /// list. If there are none, those in `stored` are used, which a service manager has kept since
+    /// the last run.
     pub(crate) fn new(
         workers: usize,
         slots: usize,
@@ -163,8 +170,8 @@ impl Table {
     fn of_binaries(&self, index: usize) -> &Pair {
         match self.inherited {
             0 => &self.binaries[index],
-            // A newer binary reads all mailboxes. An older binary reads only the mailboxes that it has
-            // passed on.
+            // A newer binary reads all mailboxes. An older binary reads only the mailboxes that it
+            // has passed on.
             inherited => &self.binaries[index % inherited],
         }
     }

@@ -1,4 +1,4 @@
-//! The master: it starts workers, waits, reaps them, and handles commands.
+//! The master, which starts workers, waits for events, reaps workers, and handles commands.
 
 use std::{io, mem, os::unix::net::UnixStream, time::Instant};
 
@@ -20,10 +20,10 @@ use crate::{
     upgrade::{self, Binary, Upgrade},
 };
 
-/// Performs what the [`Lifecycle`] decides, for either kind of worker.
+/// Performs what the [`Lifecycle`] decides. The workers are processes or threads.
 pub(crate) struct Master<'a, S: Spawn> {
-    // The order is that of dropping: first the workers, then the write end of the self-pipe, then
-    // its reader.
+    // The fields are dropped in this order: first the workers, then the write end of the self-pipe,
+    // then its reader.
     children: Children<S::Child>,
     handlers: Handlers,
     self_pipe: SelfPipe,
@@ -31,15 +31,15 @@ pub(crate) struct Master<'a, S: Spawn> {
     config: Config,
     spawner: S,
     hooks: Hooks<'a>,
-    /// The binary that USR2 starts; none if the workers are threads.
+    /// The binary that USR2 starts; `None` if the workers are threads.
     binary: Option<Binary>,
     /// The watch for workers that hang; `None` without a timeout.
     watch: Option<Watch>,
     /// Number of reopen signals that were handled.
     reopen_count: u32,
-    /// The stop that was handled.
+    /// The last stop that was handled.
     stop: Option<Stop>,
-    /// The successor, as it was reported last to the stores and to the workers that stop.
+    /// The successor that was last reported to the descriptor stores and to the workers that stop.
     reported: Option<Successor>,
     started_any: bool,
 }
@@ -118,8 +118,8 @@ impl<'a, S: Spawn> Master<'a, S> {
         (self.hooks.on_start)(&worker);
     }
 
-    /// Handles a start that failed: it is tried again. Only the failure of the very first start is
-    /// returned, because then the server cannot start.
+    /// Handles a failed start, which is tried again later. Only the error of the very first start
+    /// is returned, because then the server cannot start.
     fn start_failed(&mut self, slot: Slot, error: io::Error) -> Result<()> {
         if !self.started_any {
             return Err(Error::os(S::DOING)(error));
@@ -132,9 +132,9 @@ impl<'a, S: Spawn> Master<'a, S> {
 
     /// Handles first the workers that are ready or have ended, then the commands.
     ///
-    /// The order matters: Ctrl-C also reaches the workers. If it has ended a worker that was reaped
-    /// here, the master got the signal no later than that worker. So the master sees the stop
-    /// before it replaces a worker.
+    /// The order matters, because Ctrl-C also reaches the workers. If Ctrl-C has ended a worker
+    /// that is reaped here, the master has also got the signal by now, and handles it before it
+    /// replaces a worker.
     fn handle_events(&mut self) {
         self.handle_ready();
         self.handle_ends();
@@ -198,7 +198,8 @@ impl<'a, S: Spawn> Master<'a, S> {
         });
     }
 
-    /// Reports a change of the successor to the stores, and to the workers that stop already.
+    /// Reports a change of the successor to the stores, and to the workers that are already
+    /// stopping.
     fn report_successor(&mut self) {
         let successor = self.successor();
         if mem::replace(&mut self.reported, successor) == successor {
@@ -216,8 +217,8 @@ impl<'a, S: Spawn> Master<'a, S> {
     fn stop(&mut self, row: usize, stop: Stop) {
         for (_, child) in self.children.in_row(row) {
             if let Some(successor) = self.reported {
-                // This comes before the stop, because a worker looks for its successor when it has got
-                // the stop.
+                // This comes before the stop, because a worker looks for its successor when it has
+                // got the stop.
                 child.replace(successor);
             }
             child.stop(stop);
@@ -258,7 +259,8 @@ impl<'a, S: Spawn> Master<'a, S> {
         }
     }
 
-    /// Handles the end of the new binary: this one is the server again, as in nginx.
+    /// Handles the end of the new binary. If the workers of this binary were stopped by WINCH, new
+    /// ones are started, as in nginx.
     fn handle_end_of_new_binary(&mut self) {
         let binary = self.binary.as_mut();
         let ended = binary.is_some_and(|binary| binary.reap(&mut self.hooks.on_upgrade));
@@ -295,7 +297,8 @@ impl<'a, S: Spawn> Master<'a, S> {
         }
     }
 
-    /// Handles commands. If several are pending, their order is such that the server serves afterwards.
+    /// Handles commands. Pending ones are handled in such an order that a reload is not undone by a
+    /// drain.
     fn handle_commands(&mut self) {
         let commands = signals::take_commands();
         if self.lifecycle.is_stopping() {
@@ -325,8 +328,8 @@ impl<'a, S: Spawn> Master<'a, S> {
                 (self.hooks.on_stop)(stop);
             }
             self.lifecycle.stop(stop, Instant::now());
-            // This drops the captured values, above all listeners, which would otherwise accept
-            // clients that no worker will serve.
+            // This drops the values that the workers' function has captured, above all listeners,
+            // which would otherwise accept clients that no worker will serve.
             self.spawner.close();
             if let Some(binary) = &mut self.binary {
                 binary.close();
@@ -352,8 +355,8 @@ impl<'a, S: Spawn> Master<'a, S> {
         handlers.inherit();
         drop((self_pipe, binary));
         children.forget();
-        // The values that the hooks have borrowed belong to the application, and the handlers stay
-        // installed.
+        // The hooks are not dropped, because their values belong to the application in the master.
+        // The handlers stay installed.
         mem::forget((handlers, hooks));
         spawner.run_forked(slot, forked)
     }

@@ -1,4 +1,4 @@
-//! Descriptor stores on a system that has none: they cannot be made.
+//! Descriptor stores on a system that cannot have them.
 
 use std::{convert::Infallible, marker::PhantomData};
 
@@ -44,7 +44,7 @@ impl<'a> DescriptorStores<'a> {
     }
 }
 
-/// A report that a worker ends in order.
+/// The means by which a worker reports that its function has returned. Never made.
 #[derive(Debug)]
 pub(crate) struct InOrder;
 

@@ -20,7 +20,7 @@ pub(crate) const FIRST: RawFd = 3;
 ///
 /// # Errors
 ///
-/// The first number that is not open. In that case nothing is taken.
+/// Returns the first number that is not open. In that case nothing is taken.
 ///
 /// # Safety
 ///
@@ -29,7 +29,7 @@ pub(crate) unsafe fn take(
     numbers: impl Iterator<Item = RawFd> + Clone,
 ) -> Result<Vec<OwnedFd>, RawFd> {
     for number in numbers.clone() {
-        // SAFETY: it is borrowed for this one call, which fails if it is not open.
+        // SAFETY: the descriptor is borrowed for these two calls, which fail if it is not open.
         let fd = unsafe { BorrowedFd::borrow_raw(number) };
         fcntl_getfd(fd)
             .and_then(|flags| fcntl_setfd(fd, flags | FdFlags::CLOEXEC))

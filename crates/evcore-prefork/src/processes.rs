@@ -39,7 +39,7 @@ const PANICKED: i32 = 101;
 
 /// Forks workers that run `work`.
 pub(crate) struct Processes<'a, F> {
-    /// The work; none once no more workers are started.
+    /// The work; `None` once no more workers are started.
     work: Option<F>,
     /// Number of workers in a generation.
     workers: usize,
@@ -151,7 +151,7 @@ impl<F: FnOnce(Worker) -> i32> Spawn for Processes<'_, F> {
 #[derive(Debug)]
 pub(crate) struct Process {
     pid: Pid,
-    /// The liveness pipe; none once the worker has closed its end.
+    /// The liveness pipe; `None` once the worker has closed its end.
     pipe: Option<ParentEnd>,
 }
 
@@ -218,7 +218,8 @@ impl Child for Process {
         Some(self.pipe.as_ref()?.as_fd())
     }
 
-    /// Calls `waitpid` for this worker only, so that the application can wait for its other children.
+    /// Calls `waitpid` for this worker only, so that the application can wait for its other
+    /// children.
     fn try_wait(&mut self) -> Option<End> {
         let cause = self.reap(WaitOptions::NOHANG)?;
         // Ctrl-C reaches the worker and this process, which may not have handled it yet.

@@ -23,16 +23,18 @@ pub enum Reload {
     Done,
     /// All workers got a graceful stop (WINCH) before the new ones served.
     Drained,
-    /// No new workers are started yet, because no [slot](crate::Supervisor::slots) is free: workers of
-    /// earlier reloads are not ready yet, or have not ended. The reload begins when a slot is free.
+    /// No new workers are started yet, because workers of earlier reloads, which are not ready yet
+    /// or have not ended, have all [slots](crate::Supervisor::slots). The reload begins when a slot
+    /// is free.
     ///
-    /// It is reported for each HUP. New workers that hang before they are ready keep their slots, so
-    /// kill them.
+    /// It is reported for each HUP. New workers that hang before they are ready keep their slots,
+    /// so kill them.
     Waiting,
     /// Every new worker ended with [`DO_NOT_RESTART`](crate::DO_NOT_RESTART). The old ones go on.
     Refused,
-    /// No new workers are started, because no [slot](crate::Supervisor::slots) is free: the old
-    /// workers of three reloads [do not end](crate::Supervisor::on_stuck). The present ones go on.
+    /// No new workers are started, because the old workers of three reloads [do not
+    /// end](crate::Supervisor::on_stuck), so that no [slot](crate::Supervisor::slots) is free. The
+    /// present ones go on.
     ///
     /// A further HUP succeeds when some of the old workers have ended.
     Stuck,

@@ -21,7 +21,7 @@ use crate::{
     signals,
 };
 
-/// The longest single wait: some systems count milliseconds in 31 bits.
+/// The longest single wait, because some systems count milliseconds in 31 bits.
 const WAIT_MAX: Duration = Duration::from_secs(3600);
 
 /// The read end.
@@ -31,8 +31,8 @@ pub(crate) struct SelfPipe {
 }
 
 impl SelfPipe {
-    /// Gives the write end to the signal handlers of this process. Also returns a duplicate of it,
-    /// for worker threads.
+    /// Creates the pipe, and gives its write end to the signal handlers of this process. Also
+    /// returns a duplicate of the write end, for worker threads.
     pub(crate) fn install() -> Result<(Self, UnixStream)> {
         let (pipe, write) =
             Self::pair().map_err(Error::os("making the master's self-pipe (socketpair)"))?;
@@ -50,8 +50,8 @@ impl SelfPipe {
         Ok((Self { read }, write))
     }
 
-    /// Waits for a write to the pipe, which may come before the call, until `others` are readable,
-    /// or until `until`. It may also return early.
+    /// Waits until the pipe has been written to (also before the call), until one of `others` is
+    /// readable, or until the time `until`. May also return early.
     ///
     /// Afterwards the caller checks the state of everything. So if the kernel refuses to wait
     /// because a resource is short, this method pauses instead. Events are then handled a little
@@ -86,8 +86,8 @@ impl SelfPipe {
     }
 }
 
-/// Returns whether the error may pass: memory is short (AGAIN on some systems), or the limit on
-/// descriptors was lowered below those that are open.
+/// Returns whether the error may pass, because memory is short (AGAIN on some systems), or the
+/// limit on descriptors was lowered below those that are open.
 fn is_temporary(errno: Errno) -> bool {
     matches!(errno, Errno::NOMEM | Errno::AGAIN | Errno::INVAL)
 }

@@ -1,5 +1,5 @@
-//! Memory that a process shares with its child processes. It is an anonymous shared mapping, all zero at
-//! first, which lasts until the last of these processes has ended.
+//! Memory that a process shares with its child processes. It is an anonymous shared mapping, all
+//! zero at first, which lasts until the last of these processes has ended.
 
 #![allow(unsafe_code, reason = "mmap, and the slice over the mapping")]
 
@@ -30,11 +30,12 @@ unsafe impl Shared for StorePlace {}
 // SAFETY: an atomic integer; zero is a valid number.
 unsafe impl Shared for AtomicU8 {}
 
-/// Maps this many values, at least one. The mapping lasts as long as the process. A page takes memory once
-/// it is written.
+/// Maps this many values, which must be at least one. The mapping lasts as long as the process. A
+/// page takes memory once it is read or written.
 pub(crate) fn shared_slice<T: Shared>(len: usize) -> io::Result<&'static [T]> {
     const { assert!(align_of::<T>() <= 4096, "a mapping is aligned to a page") };
-    // The memory is not reserved if the system supports that, because most of it may never be written.
+    // If the system supports it, the memory is not reserved, because most of it may never be
+    // written.
     #[cfg(target_os = "linux")]
     let flags = MapFlags::SHARED | MapFlags::NORESERVE;
     #[cfg(not(target_os = "linux"))]
@@ -42,7 +43,7 @@ pub(crate) fn shared_slice<T: Shared>(len: usize) -> io::Result<&'static [T]> {
     let access = ProtFlags::READ | ProtFlags::WRITE;
     // SAFETY: without a hint the kernel chooses addresses that nothing uses.
     let mapping = unsafe { mmap_anonymous(ptr::null_mut(), size_of::<T>() * len, access, flags) }?;
-    // SAFETY: nothing unmaps it, it has room for `len` values, and by `Shared` its content is valid from
-    // the start and may change at any time.
+    // SAFETY: nothing unmaps it, it has room for `len` values, and by `Shared` its content is valid
+    // from the start and may change at any time.
     Ok(unsafe { slice::from_raw_parts(mapping.cast(), len) })
 }

@@ -56,7 +56,7 @@ impl SignalState {
         self.reopen_count.load(Ordering::Acquire)
     }
 
-    /// The descriptor to write to after a request was stored; none if it was not set.
+    /// The descriptor to write to after a request was stored; `None` if it was not set.
     pub(crate) fn wake_fd(&self) -> Option<RawFd> {
         fence(Ordering::SeqCst);
         let fd = self.wake_fd.load(Ordering::Acquire);

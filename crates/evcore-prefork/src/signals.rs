@@ -38,7 +38,7 @@ use crate::{
 static IN_USE: AtomicBool = AtomicBool::new(false);
 
 /// The requests to this process.
-// Invariant: its descriptor is open, and owned by this static alone.
+// Invariant: a descriptor in it is open, and only this static owns it.
 static STATE: SignalState = SignalState {
     stop: AtomicU8::new(0),
     reopen_count: AtomicU32::new(0),
@@ -132,7 +132,8 @@ impl Handlers {
         Ok(())
     }
 
-    /// Drops the requests to the parent, in a forked child whose signals are still blocked.
+    /// Drops the requests to the parent, and the handlers that only a master needs, in a forked
+    /// child whose signals are still blocked.
     pub(crate) fn inherit(&mut self) {
         for id in self.for_a_master.drain(..) {
             low_level::unregister(id);
@@ -193,14 +194,15 @@ pub(crate) fn stop_if_parent_gone() {
 
 /// Makes the handlers write to `fd`, and writes to it at once if there was a request before.
 ///
-/// An earlier descriptor stays open. A handler on another thread may be about to write to it, and
-/// must not find another file under its number.
+/// An earlier descriptor keeps its number, and in one step (`dup2`) gets the file of `fd`. A
+/// handler on another thread may be about to write to that number, and must find the old file or
+/// the new one.
 pub(crate) fn set_wake_fd(fd: OwnedFd) {
     let fd = match STATE.wake_fd() {
         None => fd.into_raw_fd(),
         Some(number) => {
-            // SAFETY: STATE owns this descriptor. It keeps its number, so a handler that runs meanwhile
-            // writes to the old file or to the new one.
+            // SAFETY: STATE owns this descriptor. It keeps its number, so a handler that runs
+            // meanwhile writes to the old file or to the new one.
             let mut old = ManuallyDrop::new(unsafe { OwnedFd::from_raw_fd(number) });
             // Both descriptors are open, so this fails only for a moment while another thread opens
             // files.
@@ -214,10 +216,11 @@ pub(crate) fn set_wake_fd(fd: OwnedFd) {
     }
 }
 
-/// Writes to the descriptor, if there is one. If it is full, its reader has been woken already.
+/// Writes to the descriptor, if there is one. If the descriptor is full, its reader has been woken
+/// already.
 fn wake(fd: Option<RawFd>) {
     if let Some(fd) = fd {
-        // SAFETY: STATE's descriptor is closed by `reset` alone, while no handler can run.
+        // SAFETY: STATE's descriptor is closed only by `reset`, while no handler can run.
         let fd = unsafe { BorrowedFd::borrow_raw(fd) };
         let _ = rustix::io::write(fd, &1u64.to_ne_bytes());
     }
@@ -225,8 +228,9 @@ fn wake(fd: Option<RawFd>) {
 
 /// Restores the default effect of stop signals, in a forked child that is about to become another
 /// program. Its signals must still be blocked. After that a stop signal ends the child, like any
-/// program that was just started. If one has come since the fork, it ends the child now. Other signals stay
-/// blocked until the new program has handlers, because their default effect would end it.
+/// program that was just started. If one has come since the fork, it ends the child now. Other
+/// signals stay blocked until the new program has handlers, because their default effect would end
+/// it.
 pub(crate) fn restore_default_stops() {
     for (signal, _) in STOPS {
         // SAFETY: signal(2) may be called between fork and exec; the child has no other thread.

@@ -1,4 +1,4 @@
-//! The contract between the master and a way to run workers. There are two:
+//! The contract between the master and a way to run workers. There are two ways:
 //! [processes](crate::processes) and [threads](crate::threads).
 
 use std::{io, num::NonZeroU32, os::fd::BorrowedFd};
@@ -15,8 +15,8 @@ use crate::{
 pub(crate) trait Spawn {
     type Child: Child;
 
-    /// The values with which a forked worker continues, after `spawn` has returned in its process too.
-    /// [`Infallible`] for threads.
+    /// The values with which a forked worker continues, after `spawn` has returned in its process
+    /// too. [`Infallible`] for threads.
     ///
     /// [`Infallible`]: std::convert::Infallible
     type Forked;
@@ -29,20 +29,22 @@ pub(crate) trait Spawn {
     /// Does the work of a worker in a process of its own, and ends that process.
     fn run_forked(self, slot: Slot, forked: Self::Forked) -> !;
 
-    /// Drops what only further workers would need, because no more are started.
+    /// Drops what only further workers would need, because no more workers are started.
     fn close(&mut self);
 
     /// Records the kind of worker that serves from now on in place of workers that have ended.
     fn set_successor(&mut self, _successor: Successor) {}
 
-    /// Records that a worker has ended. `has_successor` is true if another worker serves in its place, or
-    /// will.
+    /// Records that a worker has ended. `has_successor` is true if another worker serves in its
+    /// place, or will.
     fn ended(&mut self, _worker: &WorkerInfo, _has_successor: bool) {}
 
-    /// Reaps the processes that are not workers. Calls `report` for those that have something to report.
+    /// Reaps the descriptor stores that have ended. Calls `report` for those that have handed on
+    /// connections.
     fn reap(&mut self, _report: &mut dyn FnMut(&WorkerInfo, KeptCounts)) {}
 
-    /// Waits for the processes that are not workers, because the workers of another master need them.
+    /// Waits until the descriptor stores have ended, because they hand on connections to the
+    /// workers of another master.
     fn wait(&mut self) {}
 }
 
@@ -61,8 +63,8 @@ pub(crate) trait Child {
 
     fn stop(&self, stop: Stop);
 
-    /// Reports to the worker that another one serves in its place from now on. A stop follows, or has come
-    /// before.
+    /// Reports to the worker that another one serves in its place from now on. A stop follows, or
+    /// has come before.
     fn replace(&self, successor: Successor);
 
     /// Ends the worker at once. A thread gets a fast stop instead.
@@ -89,6 +91,7 @@ pub(crate) trait Child {
 /// The end of a worker.
 pub(crate) struct End {
     pub(crate) cause: ExitCause,
-    /// The stop that this process has also got (for example by Ctrl-C), and may not have handled yet.
+    /// The stop that the master has got as well (for example by Ctrl-C), even if it has not handled
+    /// it yet.
     pub(crate) stop: Option<Stop>,
 }

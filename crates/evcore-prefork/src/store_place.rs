@@ -10,8 +10,8 @@ use crate::kept::KeptCounts;
 /// The process id of a store, and its report.
 #[derive(Debug)]
 pub(crate) struct StorePlace {
-    /// The process id, which the kernel writes. 0 if the place is free, or its worker has not made the
-    /// store.
+    /// The process id, which the kernel writes. 0 if the place is free, or if the worker has not
+    /// made its store yet.
     pub(crate) pid: AtomicI32,
     /// True once the two counts are written.
     has_report: AtomicU32,

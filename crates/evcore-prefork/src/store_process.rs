@@ -2,27 +2,27 @@
 //!
 //! The kernel closes a connection when the last descriptor table that contains it is gone. A store
 //! shares the table of its worker (`CLONE_FILES`), so it keeps all connections, whatever ends the
-//! worker. It costs nothing per connection.
+//! worker. The store costs nothing per connection.
 //!
 //! # What the store may do
 //!
-//! Worker and store share one descriptor table, but each has its own memory. While the worker lives, the
-//! store must neither open nor close a descriptor, so it waits in a single system call. The worker makes
-//! the store as its first act, while it has one thread. So no lock is held in the store's memory, and
-//! most pages stay shared with the master.
+//! Worker and store share one descriptor table, but each has its own memory. While the worker
+//! lives, the store must neither open nor close a descriptor, so it waits in a single system call.
+//! The worker makes the store as its first act, while it has one thread. So no lock is held in the
+//! store's memory, and most pages stay shared with the master.
 //!
 //! # Whose child it is
 //!
-//! A store is a child of the master (`CLONE_PARENT`). The master reaps it, and it dies with the master
-//! (`PR_SET_PDEATHSIG`). Before either side goes on, the kernel writes the store's process id into
-//! memory that the master reads (`CLONE_PARENT_SETTID`). So the master finds each store, even if the
-//! worker is killed within the call.
+//! A store is a child of the master (`CLONE_PARENT`). The master reaps it, and it dies with the
+//! master (`PR_SET_PDEATHSIG`). Before either side goes on, the kernel writes the store's process
+//! id into memory that the master reads (`CLONE_PARENT_SETTID`). So the master finds each store,
+//! even if the worker is killed within the call.
 //!
 //! # What the worker's end leaves
 //!
-//! The store first closes all descriptors that are not marked. Until then the worker's listeners and its
-//! poller are open. The kernel passes over a poller in which no process waits, so no client is missed
-//! meanwhile.
+//! The store first closes all descriptors that are not marked. Until then the worker's listeners
+//! and its poller are open. The kernel passes over a poller in which no process waits, so no client
+//! is missed meanwhile.
 
 #![allow(
     unsafe_code,
@@ -58,7 +58,8 @@ use crate::{
     store_place::StorePlace,
 };
 
-/// The most descriptors of a worker that can be marked. Their marks take a byte each, once they are used.
+/// The most descriptors of a worker that can be marked. Their marks take a byte each, once they are
+/// used.
 const DESCRIPTORS_MAX: u64 = 1 << 22;
 
 /// Returns an error unless the kernel has all that a store needs.
@@ -69,8 +70,8 @@ pub(crate) fn require() -> Result<()> {
     close(u32::MAX..=u32::MAX).map_err(Error::os(needed))
 }
 
-/// Makes the store of this worker, a process with one thread, and returns the marks of its descriptors by
-/// their numbers. `place` gets the store's process id and its report.
+/// Makes the store of this worker, a process with one thread. Returns the marks of the worker's
+/// descriptors, indexed by their numbers. `place` gets the store's process id and its report.
 ///
 /// # Errors
 ///
@@ -103,18 +104,19 @@ pub(crate) fn begin(
     Ok(marks)
 }
 
-/// Makes a process as `fork` does, with the descriptor table of this one and with its parent. Returns true
-/// in that process.
+/// Makes a process as `fork` does, but the new process shares the descriptor table of this one and
+/// has the same parent. Returns true in the new process.
 fn clone_with_descriptors(number: &AtomicI32) -> io::Result<bool> {
     let flags = libc::CLONE_FILES | libc::CLONE_PARENT | libc::CLONE_PARENT_SETTID | libc::SIGCHLD;
     let (flags, stack) = (libc::c_long::from(flags), 0);
-    // The order of the first two differs on this system.
+    // The order of the first two arguments differs on this system.
     let (first, second) = match cfg!(target_arch = "s390x") {
         true => (stack, flags),
         false => (flags, stack),
     };
-    // SAFETY: without a stack of its own and without `CLONE_VM` it is a fork: the new process has a copy
-    // of the memory. This process has one thread, so no lock is held. `number` outlives the call.
+    // SAFETY: without a stack of its own and without `CLONE_VM` it is a fork: the new process has a
+    // copy of the memory. This process has one thread, so no lock is held. `number` outlives the
+    // call.
     let pid = unsafe { libc::syscall(libc::SYS_clone, first, second, number.as_ptr(), 0, 0) };
     match pid {
         ..0 => Err(io::Error::last_os_error()),
@@ -125,7 +127,8 @@ fn clone_with_descriptors(number: &AtomicI32) -> io::Result<bool> {
 /// The successors of a worker.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Successors {
-    /// Their mailboxes, in the same binary and in another one. The worker keeps them open.
+    /// The sending ends of their mailboxes: of the same binary, and of another one. The worker
+    /// keeps them open.
     pub(crate) mailboxes: [RawFd; 2],
     /// The kind of the successor, which the master writes.
     pub(crate) kind: &'static AtomicU8,
@@ -141,8 +144,9 @@ struct Store {
 }
 
 impl Store {
-    /// Waits until the worker has ended, and hands on the connections that it has left. No destructor of
-    /// this process runs, because each value with a descriptor is a copy of a value of the worker.
+    /// Waits until the worker has ended, and hands on the connections that it has left. No
+    /// destructor of this process runs, because each value with a descriptor is a copy of a value
+    /// of the worker.
     fn run(self, hand_on: HandOn<'_>) -> ! {
         let handed_on = panic::catch_unwind(AssertUnwindSafe(|| self.keep(hand_on)));
         end(handed_on.is_err().into())
@@ -159,7 +163,7 @@ impl Store {
         if wait_for(self.worker_end.as_fd()).is_err() || self.has_ended_in_order() {
             end(0);
         }
-        // If the worker had no descriptor left, there is one now.
+        // Reading `/proc` needs a descriptor. If the worker has used up its limit, one is free now.
         drop(self.worker_end);
         let Marked { idle, busy } = idle_marks::marked(idle_marks::of_open(self.marks));
         let Successors { mailboxes, kind } = self.successors;
@@ -178,7 +182,7 @@ impl Store {
             mailboxes: mailboxes.map(|end| unsafe { OwnedFd::from_raw_fd(end) }),
             successor: kind,
         });
-        // The application has counted these connections, and its number may be too high.
+        // The application has counted `taken`, which may be too high.
         let lost = all.saturating_sub(taken);
         self.place.report(KeptCounts { taken, lost });
     }
@@ -188,8 +192,8 @@ impl Store {
     }
 }
 
-/// Takes a marked descriptor. Closes it if it is not a stream connection, because a program marks other
-/// descriptors only by mistake.
+/// Takes a marked descriptor. Closes it if it is not a stream connection, because a program marks
+/// other descriptors only by mistake.
 fn connection(number: RawFd) -> Option<OwnedFd> {
     // SAFETY: it is borrowed for these calls, which fail if it is not open.
     let fd = unsafe { BorrowedFd::borrow_raw(number) };
@@ -213,8 +217,7 @@ fn wait_for(process: BorrowedFd<'_>) -> Result<(), Errno> {
     }
 }
 
-/// Blocks all signals. The whole process group may get a stop of the server, and only the master handles
-/// it.
+/// Blocks all signals. A stop signal may go to the whole process group, and must not end the store.
 fn ignore_signals() {
     let mut all = MaybeUninit::uninit();
     // SAFETY: the call fills the set, which it gets as a pointer to memory of its size.
@@ -226,16 +229,16 @@ fn ignore_signals() {
 /// Closes all descriptors in a range.
 fn close(range: RangeInclusive<u32>) -> io::Result<()> {
     let (first, last) = (*range.start(), *range.end());
-    // SAFETY: after this the values that own these descriptors are not used, in a process that runs no
-    // destructor.
+    // SAFETY: after this the values that own these descriptors are not used, in a process that runs
+    // no destructor.
     match unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
     }
 }
 
-/// Ends this process without a destructor, and without writing the output that the worker has in its
-/// buffer.
+/// Ends this process without a destructor, and without writing the output that the worker has in
+/// its buffer.
 fn end(code: i32) -> ! {
     // SAFETY: it takes a number, and does not return.
     unsafe { libc::_exit(code) }

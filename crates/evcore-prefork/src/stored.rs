@@ -1,5 +1,5 @@
-//! The names of descriptors that a service manager keeps while the service restarts, as systemd does in its
-//! file descriptor store.
+//! The names of descriptors that a service manager keeps while the service restarts, as systemd
+//! does in its file descriptor store.
 
 use std::{
     collections::BTreeMap,
@@ -8,13 +8,13 @@ use std::{
 
 use crate::slot::WORKERS_MAX;
 
-/// The name under which a service manager keeps the listeners of the server. [`stored_listeners`] takes
-/// them at the next start.
+/// The name under which a service manager keeps the listeners of the server. [`stored_listeners`]
+/// takes them at the next start.
 ///
 /// [`stored_listeners`]: crate::stored_listeners
 pub const STORED_LISTENER: &str = "evcore-listener";
 
-/// The two ends of a mailbox, in the order of a mailbox's list.
+/// The names of the two ends of a mailbox, in the order of [`Purpose::Mailbox`]'s numbers.
 const ENDS: [&str; 2] = ["sending", "receiving"];
 
 /// The purpose of a descriptor that a service manager passes.
@@ -43,7 +43,8 @@ impl Purpose {
         };
         let (index, end) = (number.parse(), ENDS.iter().position(|name| *name == end));
         match (index, end) {
-            // Only the name that `mailbox_name` makes: "+1" and "01" are numbers, too.
+            // Only a name that `mailbox_name` makes is accepted, because "+1" and "01" are also
+            // parsed as 1.
             (Ok(index), Some(end)) if index < WORKERS_MAX && mailbox_name(index, end) == name => {
                 Self::Mailbox { index, end }
             }
@@ -100,7 +101,7 @@ mod tests {
         for index in [0, 7, 1023] {
             for end in [0, 1] {
                 let name = mailbox_name(index, end);
-                // systemd's limits.
+                // The limits of systemd for a name.
                 assert!(name.len() <= 255 && name.bytes().all(|byte| byte.is_ascii_graphic()));
                 assert!(!name.contains(':'));
                 assert_eq!(Purpose::of(&name), Purpose::Mailbox { index, end });

@@ -8,7 +8,7 @@ pub enum Successor {
     /// A worker of another binary: of the new one after an upgrade, or of the older one that has
     /// started this binary.
     Binary,
-    /// A worker of the next start of the service. It reads the mailbox then, if a service manager
-    /// [keeps](crate::Supervisor::keep_mailboxes) it; no process reads it now.
+    /// A worker of the next start of the service. It will read the mailbox, which a service manager
+    /// [keeps](crate::Supervisor::keep_mailboxes) until then. No process reads the mailbox now.
     Restart,
 }

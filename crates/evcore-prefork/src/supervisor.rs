@@ -36,7 +36,7 @@ use crate::{
 ///
 /// The options and hooks are the same for both. The hooks are called in the master, between two
 /// waits; while a hook runs, no worker is replaced or stopped. Hooks must not start threads if the
-/// workers are processes, because the master forks again. They may borrow values that the workers
+/// workers are processes, because the master forks again. Hooks may borrow values that the workers
 /// also use.
 ///
 /// ```
@@ -56,7 +56,7 @@ pub struct Supervisor<'a> {
     affinity: Option<Affinity>,
     inherited: Vec<OwnedFd>,
     mailboxes: bool,
-    /// The function that has a service manager keep the mailboxes; `None` without one.
+    /// The function that has a service manager keep the mailboxes; `None` if they are not kept.
     keep: Option<Keep<'a>>,
     hand_on: Option<HandOn<'a>>,
     hang_timeout: Option<Duration>,
@@ -86,8 +86,8 @@ impl<'a> Supervisor<'a> {
     /// The number of [slots](Worker::slot): four times the workers, because up to four generations
     /// of workers may live at once. A worker for which no slot is free is started later.
     ///
-    /// Shared state of the workers, such as a `WorkerGroup` of `evcore-balancer`, needs room for this
-    /// many.
+    /// Shared state of the workers, such as a `WorkerGroup` of `evcore-balancer`, needs room for
+    /// this many.
     #[must_use]
     pub fn slots(&self) -> usize {
         self.config.workers.saturating_mul(GENERATIONS_MAX)
@@ -111,13 +111,15 @@ impl<'a> Supervisor<'a> {
         self
     }
 
-    /// Kills a worker process that hangs, because it has [worked](Worker::works) for this time without a
-    /// [wait](Worker::waits). It may be in an endless loop, blocked in a call, or stopped by a signal
-    /// (SIGSTOP). It is replaced like a worker that has crashed. By default, no worker is killed.
+    /// Kills each worker process that hangs, which means that it has [worked](Worker::works) for
+    /// this time without a [wait](Worker::waits). Such a worker may be in an endless loop, blocked
+    /// in a call, or stopped by a signal (SIGSTOP). It is replaced like a worker that has crashed.
+    /// By default, there is no such timeout.
     ///
-    /// The master checks eight times in this time, so a worker may hang for an eighth longer. If the master
-    /// itself does not run for half of this time, for example because the whole server is frozen, the time
-    /// begins anew. The timeout has no effect on threads, because a thread cannot be killed.
+    /// The master checks eight times in this time, so a worker may hang for an eighth longer. If
+    /// the master itself does not run for half of this time, for example because the whole server
+    /// is frozen, the time begins anew. The timeout has no effect on threads, because a thread
+    /// cannot be killed.
     ///
     /// # Panics
     ///
@@ -131,8 +133,8 @@ impl<'a> Supervisor<'a> {
         self
     }
 
-    /// Sets the hook for each worker that is about to be killed because it [hangs](Self::hang_timeout),
-    /// with the time for which it has worked.
+    /// Sets the hook for each worker that is about to be killed because it
+    /// [hangs](Self::hang_timeout), with the time for which it has worked.
     pub fn on_hang(mut self, hook: impl FnMut(&WorkerInfo, Duration) + 'a) -> Self {
         self.hooks.on_hang = Box::new(hook);
         self
@@ -170,7 +172,8 @@ impl<'a> Supervisor<'a> {
     /// The descriptor is duplicated. The master closes its duplicate when a stop begins, and a
     /// worker process at its start.
     ///
-    /// This is for processes: [`run_threads`](Self::run_threads) returns an error.
+    /// Use this only for worker processes, because [`run_threads`](Self::run_threads) then returns
+    /// an error.
     ///
     /// # Errors
     ///
@@ -191,14 +194,14 @@ impl<'a> Supervisor<'a> {
         Ok(self)
     }
 
-    /// Makes the [mailboxes](Worker::mailboxes) by which workers send each other descriptors: one for
-    /// each slot, and two for the successors of each index.
+    /// Makes the [mailboxes](Worker::mailboxes) by which workers send each other descriptors: one
+    /// for each slot, and two for the successors of each index.
     ///
-    /// A new binary that USR2 starts inherits one of these two. For each worker of a generation, the
-    /// mailboxes take twelve descriptors in the master and six in every worker process, which also has
-    /// three more to read.
+    /// A new binary that USR2 starts inherits one of these two. For each worker of a generation,
+    /// the mailboxes take twelve descriptors in the master and six in every worker process. Each
+    /// worker process has three more, the receiving ends that it reads.
     ///
-    /// Mailboxes exist only on Linux: on other systems `run` and `run_threads` return
+    /// Mailboxes exist only on Linux. On other systems `run` and `run_threads` return
     /// [`Error::NoMailboxes`].
     pub fn mailboxes(mut self) -> Self {
         self.mailboxes = true;
@@ -212,9 +215,10 @@ impl<'a> Supervisor<'a> {
     /// [`Successor::Restart`](crate::Successor::Restart).
     ///
     /// `keep` is called by [`run`](Self::run) before the first worker starts, for both ends of each
-    /// of these mailboxes. It sends the service manager the descriptor and its name (`FDSTORE=1`,
-    /// `FDNAME=`). At the next start, [`stored_listeners`](crate::stored_listeners) or
-    /// [`activated`](crate::activated) takes all descriptors, and `run` uses these mailboxes.
+    /// of these mailboxes. It must send the service manager the descriptor and its name
+    /// (`FDSTORE=1`, `FDNAME=`). At the next start, [`stored_listeners`](crate::stored_listeners)
+    /// or [`activated`](crate::activated) takes all stored descriptors, and `run` uses these
+    /// mailboxes.
     ///
     /// This option includes [mailboxes](Self::mailboxes). It has no effect on
     /// [threads](Self::run_threads).
@@ -223,30 +227,31 @@ impl<'a> Supervisor<'a> {
         self.mailboxes()
     }
 
-    /// Gives each worker a descriptor store, which keeps its idle connections if it dies.
+    /// Gives each worker a descriptor store, which keeps the worker's idle connections if the
+    /// worker dies.
     ///
     /// The store is a process that shares the descriptor table of its worker, and waits. If the
     /// worker ends without having returned from its function, for example because it was killed,
-    /// the store closes all descriptors except the standard streams, the mailboxes of successors,
-    /// and the connections that the worker has [marked as idle](Worker::idle_marks). Then it calls
-    /// `hand_on`, which sends these connections to the worker's successor, and returns how many of
-    /// them the successor has taken. Then the store ends. `hand_on` is called in the store, with a
-    /// copy of the memory as it was when the worker began. All descriptors that `hand_on` has
-    /// captured are closed. `hand_on` should give up after some time, because a worker that crashes
-    /// again and again has no successor.
+    /// the store closes most descriptors. It keeps the standard streams, the mailboxes of
+    /// successors, and the connections that the worker has [marked as idle](Worker::idle_marks).
+    /// Then it calls `hand_on`, which should send these connections to the worker's successor, and
+    /// return how many of them the successor has taken. Then the store ends. `hand_on` is called in
+    /// the store, with a copy of the worker's memory as it was when the worker began. All
+    /// descriptors that `hand_on` has captured are closed. `hand_on` should give up after some
+    /// time, because a worker that crashes again and again has no successor.
     ///
-    /// A store is a child of the master, and is killed if the master dies, or if the server stops and no
-    /// other binary serves. It ignores other signals. While it waits, it uses no CPU time and some 50
-    /// KiB of memory, and its worker has one more descriptor. If it is killed, its worker goes on
-    /// without a store. If a store cannot be made, [`Worker::descriptor_store_error`] returns the
-    /// reason.
+    /// A store is a child of the master, and is killed if the master dies, or if the server stops
+    /// and no other binary serves. It ignores other signals. While it waits, it uses no CPU time
+    /// and some 50 KiB of memory, and its worker has one more descriptor. If it is killed, its
+    /// worker goes on without a store. If a store cannot be made,
+    /// [`Worker::descriptor_store_error`] returns the reason.
     ///
-    /// A worker that panics closes its connections while it unwinds, so they are kept only if
-    /// panics abort. A worker must not replace its program (`exec`): the store would hold the connections as
-    /// long as the new program runs.
+    /// A worker that panics closes its connections while it unwinds, so connections survive a panic
+    /// only if panics abort. A worker must not replace its program (`exec`), because the store
+    /// would hold the connections as long as the new program runs.
     ///
-    /// This option includes [mailboxes](Self::mailboxes). It works with worker processes on Linux 5.9 or
-    /// later. Otherwise `run` and `run_threads` return an error.
+    /// This option includes [mailboxes](Self::mailboxes). It works with worker processes on Linux
+    /// 5.9 or later. Otherwise `run` and `run_threads` return an error.
     ///
     /// ```no_run
     /// use evcore_handover::{Connection, Sender};
@@ -283,32 +288,32 @@ impl<'a> Supervisor<'a> {
         self.mailboxes()
     }
 
-    /// Sets the hook that is called when the [store](Self::descriptor_store) of a worker that has died
-    /// has ended. It is not called for a store that was killed, or that ends after the last worker.
+    /// Sets the hook that is called after the death of a worker, when the worker's
+    /// [store](Self::descriptor_store) has ended. It is not called for a store that was killed, or
+    /// that ends after the last worker.
     pub fn on_kept(mut self, hook: impl FnMut(&WorkerInfo, KeptCounts) + 'a) -> Self {
         self.hooks.on_kept = Box::new(hook);
         self
     }
 
-    /// Sets the hook for each worker that was started. When the hook is called, the worker already runs,
-    /// and may even have ended.
+    /// Sets the hook for each worker that was started. When the hook is called, the worker already
+    /// runs, and may even have ended.
     pub fn on_start(mut self, hook: impl FnMut(&WorkerInfo) + 'a) -> Self {
         self.hooks.on_start = Box::new(hook);
         self
     }
 
-    /// Sets the hook for each worker that could not be started, which gets the error. The next
+    /// Sets the hook for each worker that could not be started. The hook gets the error. The next
     /// attempt follows after a [pause](crate#replacement), as after a crash.
     ///
-    /// The very first start is not retried: its error ends the supervisor.
+    /// If the very first start fails, its error ends the supervisor.
     pub fn on_start_error(mut self, hook: impl FnMut(&WorkerInfo, &io::Error) + 'a) -> Self {
         self.hooks.on_start_error = Box::new(hook);
         self
     }
 
-    /// Sets the hook for each worker that has reported that it is [ready](Worker::ready). From the first
-    /// call on, the server accepts clients. The hook may not be called for a worker that dies right
-    /// after its report.
+    /// Sets the hook for each worker that has reported that it is [ready](Worker::ready). From the
+    /// first call on, the server accepts clients.
     ///
     /// ```
     /// use evcore_prefork::Supervisor;
@@ -324,13 +329,14 @@ impl<'a> Supervisor<'a> {
         self
     }
 
-    /// Sets the hook for each worker that cannot be ended: a process that lives a second after it
-    /// was killed, or a thread that runs a second after [`Stop::Fast`](crate::Stop::Fast).
+    /// Sets the hook for each worker that cannot be ended: a process that still lives a second
+    /// after it was killed, or a thread that still runs a second after
+    /// [`Stop::Fast`](crate::Stop::Fast).
     ///
     /// The worker keeps its slot until it ends, and then [`on_exit`](Self::on_exit) is called. When
     /// the workers of three reloads are stuck, a further reload is [refused](Reload::Stuck).
     ///
-    /// It is not called for threads when the supervisor stops, because they are [abandoned].
+    /// The hook is not called for threads when the supervisor stops, because they are [abandoned].
     ///
     /// [abandoned]: crate::ExitCause::Abandoned
     pub fn on_stuck(mut self, hook: impl FnMut(&WorkerInfo) + 'a) -> Self {
@@ -366,9 +372,9 @@ impl<'a> Supervisor<'a> {
         self
     }
 
-    /// Sets the hook for a stop of the server. It is called when a stop begins, and again when a
-    /// signal makes a graceful one fast, and not when the [timeout](Self::stop_timeout) does. The
-    /// workers get the stop afterwards.
+    /// Sets the hook for a stop of the server. It is called when a stop begins, and once more if a
+    /// signal makes a graceful stop fast. It is not called when the [timeout](Self::stop_timeout)
+    /// makes the stop fast. The workers get the stop afterwards.
     pub fn on_stop(mut self, hook: impl FnMut(Stop) + 'a) -> Self {
         self.hooks.on_stop = Box::new(hook);
         self
@@ -399,10 +405,10 @@ impl<'a> Supervisor<'a> {
     /// output is flushed, and destructors of live values do not run.
     ///
     /// Each worker owns what `work` owns, such as the listener in the example. So `work` should not
-    /// own a value whose destructor acts outside of the process, such as one that removes a file:
-    /// the first worker that ends would remove it for all. Let `work` borrow such values. The master
-    /// drops its own copy of `work` when a stop begins. So a listener that only `work` owns accepts
-    /// no more clients once the last worker has closed it.
+    /// own a value whose destructor acts outside of the process, such as one that removes a file,
+    /// because the first worker that ends would remove the file for all workers. Let `work` borrow
+    /// such values. The master drops its own copy of `work` when a stop begins. So a listener that
+    /// only `work` owns accepts no more clients once the last worker has closed it.
     ///
     /// The master must be the process's only thread. While it runs, it handles the process's TERM,
     /// INT, QUIT, HUP, USR1, USR2, WINCH, CHLD and IO, and unblocks them. Handlers that the
@@ -411,19 +417,19 @@ impl<'a> Supervisor<'a> {
     ///
     /// # Errors
     ///
-    /// [`Error::Workers`], [`Error::Threads`] if the process has other threads (where this can be
-    /// read), [`Error::InUse`] within a worker or a hook, [`Error::BadInheritance`] if the
-    /// mailboxes of an older binary cannot be taken, [`Error::NoMailboxes`] or
-    /// [`Error::NoDescriptorStore`] if the system lacks an option, and [`Error::Os`] if the system
-    /// refuses the handlers, the mailboxes, the first worker, or a wait. When this returns, and
-    /// also when a hook panics, no worker is left.
+    /// [`Error::Workers`] for a wrong number of workers, [`Error::Threads`] if the process has
+    /// other threads (where this can be read), and [`Error::InUse`] within a worker or a hook.
+    /// [`Error::BadInheritance`] if the mailboxes of an older binary cannot be taken,
+    /// [`Error::NoMailboxes`] or [`Error::NoDescriptorStore`] if the system does not support an
+    /// option. [`Error::Os`] if the system refuses the handlers, the mailboxes, the first worker,
+    /// or a wait. When this returns, and also when a hook panics, no worker is left.
     ///
     /// ```
     /// use evcore_prefork::{DO_NOT_RESTART, Supervisor};
     ///
     /// let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
     /// Supervisor::new(2).run(move |_worker| {
-    ///     drop(listener); // this worker's copy; the other's stays open
+    ///     drop(listener); // this worker's copy; the other worker's copy stays open
     ///     DO_NOT_RESTART
     /// })?;
     /// # Ok::<(), std::io::Error>(())
@@ -481,7 +487,7 @@ impl<'a> Supervisor<'a> {
     ///
     /// # Errors
     ///
-    /// The errors of [`run`](Self::run) except [`Error::Threads`],
+    /// The errors of [`run`](Self::run) except [`Error::Threads`]. Also
     /// [`Error::ThreadsCannotUpgrade`] after [`inherit`](Self::inherit), and
     /// [`Error::NoDescriptorStore`] after [`descriptor_store`](Self::descriptor_store).
     ///
@@ -517,8 +523,8 @@ impl<'a> Supervisor<'a> {
     }
 
     fn make_mailboxes(&self) -> Result<Option<Arc<Table>>> {
-        // The mailboxes are taken in any case. If this supervisor does not use them, they are
-        // closed, and no worker inherits them.
+        // Inherited and stored mailboxes are taken in any case. If this supervisor does not use
+        // them, they are closed, and no worker inherits them.
         let inherited = upgrade::inherited_mailboxes()?;
         let stored = activation::stored_mailboxes();
         if !self.mailboxes {

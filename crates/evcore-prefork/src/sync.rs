@@ -1,6 +1,7 @@
 //! The atomics and the lock of `signal_state.rs` and `thread_channel.rs`, here the standard
-//! library's. The models of `tests/loom_*.rs` replace them by loom's. They include the files,
-//! because the shipped state of signals is a static, which cannot have loom's atomics.
+//! library's. The tests `tests/loom_*.rs` include those two files, and have loom's types in place
+//! of this module. This crate itself cannot use loom's types, because its state of signals is a
+//! static, which cannot contain loom's atomics.
 
 pub(crate) use std::sync::{
     Mutex, MutexGuard,

@@ -1,7 +1,7 @@
 //! The channel on which the master and a worker that is a thread report to each other.
 //!
 //! `tests/loom_thread_channel.rs` includes this file, runs it over loom's lock and atomics, and
-//! replaces single steps by wrong ones. So the fields are `pub(crate)`, and the file uses only
+//! replaces single operations by wrong ones. So the fields are `pub(crate)`, and the file uses only
 //! `exit.rs`, `sync.rs` and `wake.rs` of the crate.
 
 use std::{

@@ -25,7 +25,7 @@ use crate::{
 
 /// Starts threads that run `work`.
 pub(crate) struct Threads<F> {
-    /// The work; none once no more workers are started.
+    /// The work; `None` once no more workers are started.
     work: Option<Arc<F>>,
     /// Number of workers in a generation.
     workers: usize,
@@ -71,8 +71,8 @@ impl<F: Fn(Worker) -> i32 + Send + Sync + 'static> Spawn for Threads<F> {
         let work = work.expect("no worker is started after a stop");
         let ended = Arc::clone(&channel);
         let name = format!("worker-{}", slot.index);
-        // A thread inherits the mask of its creator. The signals are blocked, so that they reach
-        // the master alone.
+        // A thread inherits the mask of its creator. The signals are blocked, so that only the
+        // master gets them.
         signals::block();
         let thread = thread::Builder::new().name(name).spawn(move || {
             worker.apply(affinity.as_ref());
@@ -106,7 +106,7 @@ impl<F: Fn(Worker) -> i32 + Send + Sync + 'static> Spawn for Threads<F> {
 #[derive(Debug)]
 pub(crate) struct Thread {
     channel: Arc<ThreadChannel>,
-    /// The thread; none once it was joined.
+    /// The thread; `None` once it was joined.
     thread: Option<JoinHandle<()>>,
 }
 
@@ -119,7 +119,7 @@ impl Child for Thread {
         self.channel.stop(stop.severity());
     }
 
-    /// Worker threads have no use for it: they share all descriptors.
+    /// Does nothing, because worker threads share all descriptors and need no successor.
     fn replace(&self, _: Successor) {}
 
     fn kill(&self) {

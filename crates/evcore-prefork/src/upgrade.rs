@@ -1,6 +1,6 @@
 //! A new binary that takes over the listeners of the old one, which stay open all the time.
 //!
-//! The new binary finds the numbers of the descriptors in an environment variable, as nginx's does.
+//! The new binary finds the numbers of the descriptors in an environment variable, as in nginx.
 
 #![allow(
     unsafe_code,
@@ -38,10 +38,11 @@ use crate::{
     stop::Stop,
 };
 
-/// The environment variable that lists the mailboxes a new binary inherits, two descriptors each.
+/// The environment variable that lists the mailboxes a new binary inherits, with two descriptors
+/// for each.
 const MAILBOXES: &str = "EVCORE_MAILBOXES";
 
-/// The environment variable that holds the process id of the binary that started a new one.
+/// The environment variable that holds the process id of the master that has started this binary.
 const PARENT: &str = "EVCORE_PARENT_BINARY";
 
 /// The progress of an upgrade, as the hook [`on_upgrade`](crate::Supervisor::on_upgrade) gets it.
@@ -89,9 +90,9 @@ impl fmt::Display for Upgrade {
     }
 }
 
-/// Takes the descriptors that this process inherits from an older binary, in the order in which
-/// that one [passed them on](crate::Supervisor::inherit). The list is empty if this is not a new
-/// binary.
+/// Takes the descriptors that this process inherits from an older binary, in the order in which the
+/// older binary [passed them on](crate::Supervisor::inherit). The list is empty if this is not a
+/// new binary.
 ///
 /// From now on this process owns them, and `exec` closes them. Call it once, at the start, before
 /// other descriptors are opened.
@@ -145,15 +146,16 @@ fn take_inherited(variable: &'static str, taken: &AtomicBool) -> Result<Vec<Owne
 
 /// Returns whether this process is a new binary, and the master that started it still lives.
 ///
-/// That master may take over again. So this process must not remove what both use when it ends,
-/// such as the file of a Unix socket. Costs a system call.
+/// That master may take over again. So when this process ends, it must not remove what both
+/// binaries use, such as the file of a Unix socket. Costs a system call.
 ///
 /// ```
 /// assert!(!evcore_prefork::parent_binary_alive(), "a test is not a new binary");
 /// ```
 #[must_use]
 pub fn parent_binary_alive() -> bool {
-    // A process whose parent dies gets another parent, so no other process can have this id.
+    // As long as the parent lives, no other process has its id. Afterwards, `getppid` returns
+    // another id.
     let parent = getppid().map(|pid| pid.as_raw_nonzero().to_string());
     parent.is_some_and(|parent| env::var_os(PARENT).is_some_and(|id| id == *parent))
 }
@@ -182,8 +184,8 @@ fn numbers(text: &OsStr) -> std::result::Result<Vec<RawFd>, String> {
     Ok(numbers)
 }
 
-/// This program, with the arguments of its start. By the time of the next start, another file may have
-/// replaced the program's file.
+/// This program, with the arguments of its start. By the time of the next start, another file may
+/// have replaced the program's file.
 #[derive(Debug)]
 pub(crate) struct Binary {
     program: PathBuf,
@@ -196,7 +198,7 @@ pub(crate) struct Binary {
 }
 
 impl Binary {
-    /// Call it before the file is replaced, because afterwards the system may return another name.
+    /// Call it before the file is replaced, because afterwards the system may return another path.
     pub(crate) fn this_one(
         inherited: Vec<OwnedFd>,
         mailboxes: Option<Arc<Table>>,
@@ -243,7 +245,7 @@ impl Binary {
         self.keeps_mailboxes
     }
 
-    /// Returns whether the new binary has just ended.
+    /// Reaps the new binary and reports its end, if it has ended. Returns whether it has.
     pub(crate) fn reap(&mut self, report: &mut dyn FnMut(&Upgrade)) -> bool {
         let ended = self.child.as_mut().map(Child::try_wait);
         let Some(Ok(Some(status))) = ended else {
@@ -254,7 +256,7 @@ impl Binary {
         true
     }
 
-    /// Closes what a new binary would inherit, because none is started any more.
+    /// Closes what a new binary would inherit, because no new binary is started any more.
     pub(crate) fn close(&mut self) {
         self.inherited.clear();
         self.mailboxes = None;
@@ -263,9 +265,10 @@ impl Binary {
     /// Starts the new binary, unless a fast stop was requested. A TERM or INT for the whole process
     /// group may have come before the child existed.
     fn spawn(&self) -> io::Result<Child> {
-        // The child inherits the mask, so a signal to it stays pending: a stop until it has the default
-        // effect, and a command until the new binary has handlers. The handlers of this process would store
-        // the request in memory that exec discards.
+        // The signals are blocked, because in the child the handlers of this process would store a
+        // request in memory that exec discards. The child inherits the mask, so signals to it stay
+        // pending: stops until they have their default effect, and commands until the new binary
+        // has handlers.
         signals::block();
         let child = match Stop::from_severity(signals::state().severity()) {
             Some(Stop::Fast) => Err(io::Error::other("this server is stopping")),
@@ -288,12 +291,12 @@ impl Binary {
             false => command.env(MAILBOXES, list(&mailboxes)),
         };
         numbers.extend(mailboxes);
-        // It names this process, whose place the new binary takes: without it, the variables of a
-        // service manager's watchdog are for any process of the service.
+        // The variable names this process, whose place the new binary takes. Without it, the other
+        // variables of a service manager's watchdog are for any process of the service.
         command.env_remove("WATCHDOG_PID");
         command.env(PARENT, getpid().as_raw_nonzero().to_string());
-        // The first binary decides whether the variables are removed. A newer binary has them only
-        // if it left them.
+        // The first binary decides whether the variables of socket activation are removed. A newer
+        // binary has them only if the first one has kept them.
         if env::var_os(INHERITED).is_none() && !activation::is_for_this_process() {
             for variable in activation::VARIABLES {
                 command.env_remove(variable);

@@ -5,7 +5,7 @@ use std::{
     os::{fd::OwnedFd, unix::net::UnixStream},
 };
 
-/// Something whose reader waits for a wake-up.
+/// The writing end of a wake-up, whose reader waits.
 pub(crate) trait Wake {
     /// Ends the present or the next wait. Errors are ignored, because a full pipe has woken its
     /// reader already.

@@ -30,10 +30,11 @@ use crate::{
 /// The worker that runs in this process or thread.
 ///
 /// A worker process gets a stop by TERM, INT and QUIT, which its master, a terminal or an operator
-/// may send, and by the [death of its master](crate#the-masters-death). A worker thread gets it
+/// may send, and by the [death of its master](crate#the-masters-death). A worker thread gets a stop
 /// from its master.
 ///
-/// A worker that ends without a stop from its master is replaced.
+/// A worker that ends without a stop from its master is replaced, unless it returns
+/// [`DO_NOT_RESTART`](crate::DO_NOT_RESTART).
 ///
 /// ```
 /// use evcore_prefork::{DO_NOT_RESTART, Supervisor, Worker};
@@ -53,9 +54,10 @@ pub struct Worker {
     link: MasterLink,
     affinity_error: Option<Error>,
     mailboxes: Option<Mailboxes>,
-    /// The marks for the descriptor store, or the reason why there is none; `None` if none was requested.
+    /// The marks for the descriptor store, or the reason why there is no store; `None` if no store
+    /// was requested.
     idle_marks: Option<Result<&'static [AtomicU8]>>,
-    /// The words of turns; `None` without a hang timeout.
+    /// The shared words that show whether workers wait; `None` without a hang timeout.
     turns: Option<Turns>,
 }
 
@@ -72,10 +74,10 @@ pub(crate) enum MasterLink {
 impl Worker {
     /// Creates a worker without a master: this process, with index 0.
     ///
-    /// Use it to serve in the first process, with the code that workers run. The process may have
-    /// threads. The signal handlers stay for the life of the process. TERM, INT, QUIT and USR1 are
-    /// unblocked for the calling thread. All other signals, including those that a master handles,
-    /// keep their effect, and stay blocked if they were.
+    /// Use it to serve without a supervisor, with the code that workers run otherwise. The process
+    /// may have threads. The signal handlers stay for the life of the process. TERM, INT, QUIT and
+    /// USR1 are unblocked for the calling thread. All other signals, including those that a master
+    /// handles, keep their effect, and stay blocked if they were.
     ///
     /// # Errors
     ///
@@ -96,7 +98,7 @@ impl Worker {
         Ok(Self::new(slot, 1, MasterLink::Solo))
     }
 
-    /// The worker of a slot in a table with this many workers in a row.
+    /// The worker of a slot in a table whose rows have this many workers.
     pub(crate) fn new(slot: Slot, workers: usize, link: MasterLink) -> Self {
         Self {
             index: WorkerIndex::new(slot.index),
@@ -110,7 +112,7 @@ impl Worker {
         }
     }
 
-    /// Moves this thread to its CPUs, if it has any.
+    /// Pins this thread to its CPUs, if there is an affinity.
     pub(crate) fn apply(&mut self, affinity: Option<&Affinity>) {
         let applied = affinity.map(|affinity| affinity.of(self.index.get()).pin());
         self.affinity_error = applied.and_then(Result::err);
@@ -120,11 +122,11 @@ impl Worker {
         self.turns = turns;
     }
 
-    /// Records that this worker works from now on, until it calls [`waits`](Self::waits). If the work
-    /// takes longer than the [timeout](crate::Supervisor::hang_timeout), the master kills the worker.
-    /// Each call reads the clock. Without a timeout, the call has no effect.
+    /// Records that this worker works from now on, until it calls [`waits`](Self::waits). If the
+    /// work takes longer than the [timeout](crate::Supervisor::hang_timeout), the master kills the
+    /// worker. Each call reads the clock; without a timeout, it has no effect.
     ///
-    /// Call it after each wait of your loop, and `waits` before it.
+    /// Call this after each wait of your loop, and `waits` before each wait.
     #[inline]
     pub fn works(&self) {
         if let Some(turns) = self.turns {
@@ -144,16 +146,17 @@ impl Worker {
         self.idle_marks = Some(marks);
     }
 
-    /// The marks of this worker's descriptors, by their numbers, if it has a [descriptor
-    /// store](crate::Supervisor::descriptor_store). A worker writes 1 for a connection that is idle. It
-    /// writes 2 before it does anything else with the descriptor, and 0 before it closes the descriptor.
-    /// The store only counts the connections that are marked with 2.
+    /// The marks of this worker's descriptors, indexed by their numbers, if it has a [descriptor
+    /// store](crate::Supervisor::descriptor_store). A worker writes 1 for a connection that is
+    /// idle. It writes 2 before it does anything else with the descriptor, and 0 before it closes
+    /// the descriptor. The store only counts the connections that are marked with 2.
     ///
     /// The store of a worker that has died hands on the connections that are marked with 1. So mark
-    /// a connection only if the worker has handled all bytes that it has received, and has sent all
-    /// of its answers. With evcore, pass this to `ListenersMut::set_idle_marks`. The length of the
-    /// slice is the process's hard limit of descriptors, at most some 4 million. A descriptor whose
-    /// number is not below it cannot be marked, and neither can a standard stream.
+    /// a connection as idle only if the worker has handled all bytes that have come over it, and
+    /// has sent all answers. With evcore, pass this slice to `ListenersMut::set_idle_marks`. The
+    /// length of the slice is the process's hard limit of descriptors, at most some 4 million. A
+    /// descriptor whose number is not below this length cannot be marked, and neither can a
+    /// standard stream.
     ///
     /// ```
     /// use std::sync::atomic::Ordering::Release;
@@ -173,8 +176,8 @@ impl Worker {
         self.idle_marks.as_ref()?.as_ref().ok().copied()
     }
 
-    /// Returns the reason why this worker's descriptor store could not be made; `None` if it has a store
-    /// or needs none. The worker serves without it.
+    /// Returns the reason why this worker's descriptor store could not be made; `None` if it has a
+    /// store, or if no store was requested. The worker serves without a store.
     #[must_use]
     pub fn descriptor_store_error(&self) -> Option<&Error> {
         self.idle_marks.as_ref()?.as_ref().err()
@@ -232,8 +235,8 @@ impl Worker {
 
     /// The stop that was requested, if one was.
     ///
-    /// It is never withdrawn, and changes only from graceful to fast. Costs a load: call it in each
-    /// turn of your loop.
+    /// A stop is never withdrawn, and changes only from graceful to fast. Costs a load, so call
+    /// this in each turn of your loop.
     #[must_use]
     pub fn stop(&self) -> Option<Stop> {
         Stop::from_severity(match &self.link {
@@ -242,8 +245,9 @@ impl Worker {
         })
     }
 
-    /// Returns the kind of worker that serves in place of this one, for [`Mailboxes::to_successor`]. If
-    /// both a newer generation of the same master and another binary serve, it returns the generation.
+    /// Returns the kind of worker that serves in place of this one, for
+    /// [`Mailboxes::to_successor`]. If both a newer generation of the same master and another
+    /// binary serve, it returns the generation.
     ///
     /// If no other worker serves because the service stops, and a service manager
     /// [keeps](crate::Supervisor::keep_mailboxes) the mailboxes, the successor is a worker of the
@@ -252,8 +256,8 @@ impl Worker {
     /// Otherwise returns `None` if no other worker serves. Returns `None` before a
     /// [stop](Self::stop) by the master, without a master, and if the workers are threads.
     ///
-    /// The kind may change while the worker stops, so ask again before each channel to a successor.
-    /// Costs a system call.
+    /// The kind may change while the worker stops, so call this again before you open a channel to
+    /// a successor. Costs a system call.
     #[must_use]
     pub fn successor(&self) -> Option<Successor> {
         match self.link {
@@ -262,15 +266,15 @@ impl Worker {
         }
     }
 
-    /// Time that the worker may still take to stop; `None` if no stop was requested.
+    /// Time that the worker may take to stop; `None` if no stop was requested.
     ///
-    /// It is `timeout` after [`Stop::Graceful`], and zero after [`Stop::Fast`]. The value does not count
-    /// down: measure the time from the moment at which it changes. An event loop of evcore takes it
-    /// before each turn: `if let Some(timeout) = worker.stop_within(timeout) { ev.shutdown(timeout) }`.
-    /// Costs a load.
+    /// It is `timeout` after [`Stop::Graceful`], and zero after [`Stop::Fast`]. The value does not
+    /// count down, so measure the time from the moment at which the value changes. With evcore,
+    /// pass it to the loop before each turn: `if let Some(timeout) = worker.stop_within(timeout) {
+    /// ev.shutdown(timeout) }`. Costs a load.
     ///
     /// Let `timeout` be shorter than [`Supervisor::stop_timeout`](crate::Supervisor::stop_timeout),
-    /// which ends workers that do not stop.
+    /// after which the stop becomes fast.
     ///
     /// ```
     /// use std::time::Duration;
@@ -304,10 +308,10 @@ impl Worker {
     /// Reports to the master that this worker serves.
     ///
     /// During a reload, the old workers get a stop once all new ones have called this, or
-    /// have lived for the [timeout](crate::Supervisor::ready_timeout), which is 1 second by default. The
-    /// master calls its [hook](crate::Supervisor::on_ready).
+    /// have lived for the [timeout](crate::Supervisor::ready_timeout), which is 1 second by
+    /// default. The master calls its [hook](crate::Supervisor::on_ready).
     ///
-    /// One call is enough. Without a master it has no effect.
+    /// One call is enough. Without a master the call has no effect.
     pub fn ready(&self) {
         match &self.link {
             MasterLink::Thread(channel) => channel.ready(),
@@ -317,8 +321,8 @@ impl Worker {
     }
 
     /// The reason why this worker does not run on the CPUs of its
-    /// [affinity](crate::Supervisor::affinity); `None` if it does. Pinning the worker fails if the
-    /// process lost these CPUs after the affinity was made.
+    /// [affinity](crate::Supervisor::affinity); `None` if it does, or if there is no affinity.
+    /// Pinning the worker fails if the process lost these CPUs after the affinity was made.
     #[must_use]
     pub fn affinity_error(&self) -> Option<&Error> {
         self.affinity_error.as_ref()
@@ -327,16 +331,16 @@ impl Worker {
     /// Makes each stop and each USR1 wake your event loop: eight bytes (the number 1 in native byte
     /// order) are written to `fd`. In a process the signal handler writes them.
     ///
-    /// `fd` is a descriptor that the loop watches, or its other end: a poller's waker, an eventfd,
-    /// a pipe, a socket. With evcore it is the `descriptor()` of the loop's handle, and a
-    /// `Step::Woken` follows. If there was a request before this call, `fd` is written to at once,
-    /// so no request is missed. `fd` is duplicated; the duplicate stays open as long as the worker
-    /// lives. A second call replaces the descriptor of the first.
+    /// `fd` is a descriptor that the loop watches, or the other end of such a descriptor: a
+    /// poller's waker, an eventfd, a pipe, a socket. With evcore it is the `descriptor()` of the
+    /// loop's handle, and a `Step::Woken` follows. If there was a request before this call, `fd` is
+    /// written to at once, so no request is missed. `fd` is duplicated; the duplicate stays open as
+    /// long as the worker lives. A second call replaces the descriptor of the first.
     ///
     /// # Errors
     ///
-    /// [`Error::Blocking`] if `fd` is not non-blocking, because a signal handler must not wait until
-    /// a full pipe is read; [`Error::Os`] if it could not be duplicated.
+    /// [`Error::Blocking`] if `fd` is not non-blocking, because a signal handler must not wait
+    /// until a full pipe is read; [`Error::Os`] if it could not be duplicated.
     ///
     /// ```
     /// use std::{io::Read, os::unix::net::UnixStream};

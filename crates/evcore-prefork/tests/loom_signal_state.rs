@@ -1,8 +1,8 @@
 //! Every interleaving of a request with the worker that sets its descriptor: the file that ships,
 //! over loom's atomics.
 //!
-//! At the end the worker must be woken, by the request or by itself. Each mutant leaves one step
-//! out, which loom must find.
+//! At the end the worker must be woken, by the request or by itself. Each mutant has one wrong
+//! step, which loom must find.
 
 #![cfg(evcore_loom)]
 

@@ -1,10 +1,10 @@
-//! Every interleaving of a worker that is a thread with its master: the file that ships, over loom's
-//! lock and atomics.
+//! Every interleaving of a worker that is a thread with its master: the file that ships, over
+//! loom's lock and atomics.
 //!
 //! Each side sleeps until the other wakes it. A lost wake-up leaves it asleep for ever, which loom
 //! reports as a deadlock. The work of a side before its report is modelled by a cell that is not
-//! atomic: loom fails if the other side's access to it is not ordered. Each mutant has one wrong
-//! step, which loom must find.
+//! atomic, because loom fails if the other side's access to it is not ordered. Each mutant has one
+//! wrong step, which loom must find.
 
 #![cfg(evcore_loom)]
 #![allow(unsafe_code, reason = "the test shares a cell between threads")]
@@ -70,7 +70,7 @@ struct Model {
     channel: Channel,
     worker: Arc<Parker>,
     master: Arc<Parker>,
-    /// Work of one side before its report.
+    /// Stands for the work of one side before its report.
     done: UnsafeCell<u32>,
 }
 
@@ -90,7 +90,7 @@ impl Model {
         })
     }
 
-    /// Writes to the cell. Only the access counts, for loom.
+    /// Writes to the cell. loom checks only the access, so no value is written.
     fn write_done(&self) {
         self.done.with_mut(|_| ());
     }
@@ -130,7 +130,7 @@ impl Steps {
         });
     }
 
-    /// A worker that sleeps gets a stop, and sees the work before it.
+    /// Checks that a worker that sleeps gets a stop, and sees the work that the master did before.
     fn assert_a_stop_arrives(self) {
         let worker = |steps: Self, model: &Model| {
             (steps.set_wake)(&model.channel, Arc::clone(&model.worker));
@@ -145,7 +145,7 @@ impl Steps {
         });
     }
 
-    /// A request ends the wait of a worker that looks for requests only after its wait.
+    /// Checks that a request ends the wait of a worker that looks for requests only after its wait.
     fn assert_a_request_wakes(self, request: fn(Self, &Model)) {
         let worker = |steps: Self, model: &Model| {
             (steps.set_wake)(&model.channel, Arc::clone(&model.worker));
@@ -156,7 +156,8 @@ impl Steps {
         self.check(worker, request);
     }
 
-    /// A worker that sleeps gets a request to open the logs again, and sees the work before it.
+    /// Checks that a worker that sleeps gets a request to open its logs again, and sees the work
+    /// that the master did before.
     fn assert_a_reopen_arrives(self) {
         let worker = |steps: Self, model: &Model| {
             (steps.set_wake)(&model.channel, Arc::clone(&model.worker));
@@ -171,7 +172,8 @@ impl Steps {
         });
     }
 
-    /// A master that sleeps finds that the worker is ready, and sees the work before that.
+    /// Checks that a master that sleeps finds that the worker is ready, and sees the work that the
+    /// worker did before.
     fn assert_a_ready_worker_is_reported(self) {
         let worker = |steps: Self, model: &Model| {
             model.write_done();
@@ -185,8 +187,8 @@ impl Steps {
         });
     }
 
-    /// A master that sleeps gets the cause of the worker's end, also right after the worker was
-    /// ready.
+    /// Checks that a master that sleeps gets the cause of the worker's end, even if it comes right
+    /// after the worker was ready.
     fn assert_an_end_is_reported(self) {
         let worker = |steps: Self, model: &Model| {
             (steps.ready)(&model.channel);

@@ -2,19 +2,20 @@
 //!
 //!     cargo run --release --example proxy -- --listen 127.0.0.1:7007 --to 127.0.0.1:80
 //!
-//! While one side does not read, the proxy does not read from the other. When one side ends its stream,
-//! the proxy ends its stream to the other. QUIT stops it gracefully. At a reload (HUP) or an upgrade
-//! (USR2, then QUIT), a session moves to a new worker with both its connections as soon as no bytes are
-//! in the proxy. More options: `--workers N`, `--connect-timeout S`, `--idle-timeout S`; `--send-proxy`
-//! begins each connection with the client's address (the PROXY protocol, version 2).
+//! While one side does not read, the proxy does not read from the other side. When one side ends
+//! its stream, the proxy ends the stream to the other side. QUIT stops it gracefully. At a reload
+//! (HUP) or an upgrade (USR2, then QUIT), a session moves to a new worker with both its connections
+//! as soon as no bytes are in the proxy. More options: `--workers N`, `--connect-timeout S`,
+//! `--idle-timeout S`; `--send-proxy` begins each connection with the client's address (the PROXY
+//! protocol, version 2).
 use evcore::{Accepted, Address, Connections, EdgeStream, EventLoop, Step, Stream};
 use evcore::{Ready, Timer, Token, net::SplicePipe};
 use evcore_serve::{Arrival, Server, Worker};
 use proxy_header::{ProxiedAddress, ProxyHeader};
 use std::{env, error::Error, io, io::ErrorKind, time::Duration};
 
-/// The version of a session's state. The state has two bytes: whether the client has ended, and whether
-/// the upstream has.
+/// The version of a session's state. The state has two bytes: whether the client has ended, and
+/// whether the upstream has.
 const STATE_VERSION: u32 = 1;
 
 /// The timer of a session, under its client's token. It limits the connect first, and then idle

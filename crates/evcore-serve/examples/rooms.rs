@@ -7,9 +7,9 @@
 //! A client moves with the name of its room, the received part of its next message, and its unsent
 //! bytes.
 //!
-//! There is only one worker, because the rooms are in its memory. While more than 253 clients move, some
-//! are in the new worker before others: for some milliseconds, a message reaches only the clients of the
-//! sender's worker.
+//! There is only one worker, because the rooms are in its memory. While more than 253 clients move,
+//! some are in the new worker before others. So for some milliseconds, a message reaches only the
+//! clients of the sender's worker.
 use evcore::{Connections, EdgeStream, EventLoop, Step, Token};
 use evcore_serve::{Arrival, Server, Worker};
 use std::io::{self, Cursor, ErrorKind, Read, Write};
@@ -77,7 +77,7 @@ fn handle(step: Step, ev: &mut EventLoop, clients: &mut Connections<Client>) {
     }
 }
 
-/// Sends a text to the others of a client's room, and closes those that do not read.
+/// Sends a text to the other clients of a client's room, and closes those that do not read.
 fn say(text: &str, from: Token, ev: &mut EventLoop, clients: &mut Connections<Client>) {
     let mut frame = Vec::new();
     let text = Frame::message(text.to_owned(), OpCode::Data(Data::Text), true);
@@ -97,7 +97,8 @@ fn say(text: &str, from: Token, ev: &mut EventLoop, clients: &mut Connections<Cl
 }
 
 impl Client {
-    /// Receives and sends until both would block. Appends what the client says to `texts`.
+    /// Receives and sends until both would block. Appends the texts that the client has sent to
+    /// `texts`.
     fn serve(
         &mut self,
         stream: &mut EdgeStream,

@@ -5,17 +5,19 @@ use evcore::poller::Source;
 use evcore::{Acceptor, EdgeStream, EventLoop, Interest, Mode, Stream, Token};
 use evcore_handover::{Batch, Connection, Descriptor, Error, Mailbox, Receiver};
 
-/// A connection that another worker has handed over, or that has come back because no worker took it.
+/// A connection that another worker has handed over, or that has come back because no worker took
+/// it.
 ///
 /// The loop watches it already, and reports in the next turn the bytes that have arrived meanwhile.
-/// Keep it: dropping it closes the connection, but its token stays in use until the loop ends.
+/// Keep it, because dropping it closes the connection, but leaves its token in use until the loop
+/// ends.
 #[derive(Debug)]
 #[must_use = "its token stays in use until it is removed"]
 pub struct Arrival<S = Stream> {
     /// The stream, for [`Connections::insert`](evcore::Connections::insert).
     pub stream: EdgeStream<S>,
-    /// The other end of a session, which [`Worker::hand_over_pairs`](crate::Worker::hand_over_pairs) has
-    /// handed over with the stream.
+    /// The other end of a session, which
+    /// [`Worker::hand_over_pairs`](crate::Worker::hand_over_pairs) has handed over with the stream.
     pub partner: Option<EdgeStream<S>>,
     /// The state that the other worker passed to [`Worker::hand_over`](crate::Worker::hand_over).
     pub state: Vec<u8>,
@@ -24,7 +26,7 @@ pub struct Arrival<S = Stream> {
 }
 
 impl<S> Arrival<S> {
-    /// Number of its streams.
+    /// Number of streams, the partner included.
     pub(crate) fn streams(&self) -> u64 {
         1 + u64::from(self.partner.is_some())
     }
@@ -89,7 +91,8 @@ fn accept<D: Descriptor + Source, S: From<D>>(
         }
     }
     let count = u32::try_from(tokens.len()).expect("a batch has fewer");
-    // Reported before the answer, so that at each moment a connection counts for at least one worker.
+    // Reported before the answer, so that at each moment a connection counts for at least one
+    // worker.
     ev.listeners().report_moved(Moved::Arrived(count));
     match batch.accept() {
         Ok(connections) => {
@@ -99,7 +102,7 @@ fn accept<D: Descriptor + Source, S: From<D>>(
                 .map(|connection| arrival(connection, &mut tokens, false))
                 .collect()
         }
-        // The program has not seen these tokens.
+        // The program has not seen these tokens, so they are removed here.
         Err(taken_back) => {
             end(ev, &tokens);
             drop(taken_back);
@@ -143,7 +146,7 @@ fn watch<D: Source>(
     Ok(())
 }
 
-/// `tokens` has one for each descriptor of the connection.
+/// Makes an arrival of a connection. `tokens` has one token for each of its descriptors.
 fn arrival<D, S: From<D>>(
     connection: Connection<D>,
     tokens: &mut impl Iterator<Item = Token>,

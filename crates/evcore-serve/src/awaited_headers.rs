@@ -13,10 +13,12 @@ use crate::proxy_protocol::ProxyProtocol;
 /// The timer of a client whose header is awaited.
 const TIMEOUT: Timer = Timer::new(0);
 
-/// Gets the address of a load balancer, and the reason why its connection is closed.
+/// The function that gets the address of a load balancer and the reason why its connection is
+/// closed.
 type Report = Box<dyn Fn(&Address, &io::Error)>;
 
-/// The clients of load balancers whose headers have not arrived. The loop counts them as connections.
+/// The clients of load balancers whose headers have not arrived. The loop counts them as
+/// connections.
 pub(crate) struct AwaitedHeaders {
     senders: ProxyProtocol,
     waiting: Connections<Waiting>,
@@ -43,8 +45,8 @@ impl AwaitedHeaders {
         }
     }
 
-    /// Returns the step that the program gets in place of `step`, or `None` if a header is not
-    /// complete.
+    /// Returns the step that the program gets in place of `step`, or `None` if the program gets no
+    /// step, for example because a header is not complete.
     pub(crate) fn handle(&mut self, step: Step, ev: &mut EventLoop) -> Option<Step> {
         match step {
             Step::Accepted(new) if self.senders.trusts(&new.peer) => self.accept(new, ev),
@@ -122,8 +124,8 @@ impl AwaitedHeaders {
     }
 
     fn report(&self, peer: &Address, header: &Header, why: &io::Error) {
-        // An end without a byte is not reported: a load balancer connects and closes at once to
-        // check whether the server runs.
+        // An end without a byte is not reported, because load balancers connect and close at once
+        // to check whether the server runs.
         if why.kind() != ErrorKind::UnexpectedEof || !header.is_empty() {
             (self.report)(peer, why);
         }

@@ -1,5 +1,5 @@
-//! Tests of connections that move while the kernel has no room, or while the other worker is slow or fails.
-//! No test waits: the time is a number.
+//! Tests of connections that move while the kernel has no room, or while the other worker is slow
+//! or fails. No test waits, because the time is a number.
 
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -131,7 +131,7 @@ struct Taker {
 }
 
 impl Taker {
-    /// Returns the sending end of its mailbox, too.
+    /// Creates a taker. Also returns the sending end of its mailbox.
     fn new() -> (OwnedFd, Self) {
         set_full(false);
         let (mailbox, own) = mailbox_pair();
@@ -281,7 +281,7 @@ struct Replaced {
 }
 
 impl Replaced {
-    /// Returns the successor, too.
+    /// Creates a worker with this many connections. Also returns its successor.
     fn new(count: usize) -> (Self, Taker) {
         let time = ManualTimeSource::new();
         let clock = Clock::with_source(time.clone());
@@ -357,7 +357,7 @@ fn a_worker_waits_for_room_in_the_kernel_before_its_connections_leave() {
     assert!(!worker.has_reported.get());
 }
 
-/// Another worker gives connections to this one, which has greeted.
+/// The channel by which another worker gives connections to this one, which has greeted.
 fn another(worker: &mut Replaced) -> Sender<Scarce> {
     let stop = worker.stop.take();
     let mut sender = Sender::open_to(worker.mailbox.as_fd(), VERSION).unwrap();
@@ -489,8 +489,8 @@ fn a_worker_whose_channels_end_at_once_opens_few() {
     assert_eq!(successor.taken.len(), 3);
 }
 
-/// A loop with ten connections, and a gift of this many whose states are long, to a worker that has
-/// greeted.
+/// A gift of this many connections with long states, from a worker with ten connections to one that
+/// has greeted.
 fn gift(count: usize, now: Instant) -> (EventLoop, Giving<Scarce>, Taker, Vec<Connection<Scarce>>) {
     let mut ev = EventLoop::builder().build().unwrap();
     let give = Give {

@@ -1,7 +1,7 @@
 //! Connections that leave this worker for its successor, or for another one.
 //!
-//! They go over one channel. If its receiver dies, they wait for the next channel. If no process takes
-//! them, they come back.
+//! They go over one channel. If its receiver dies, they wait for the next channel. If no process
+//! takes them, they come back.
 
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
@@ -17,8 +17,8 @@ const LEAVING_MAX: usize = 4 * BATCH_CONNECTIONS_MAX;
 /// The time after which a call is tried again if the kernel or the mailbox has no room.
 const ROOM_AFTER: Duration = Duration::from_millis(10);
 
-/// The least time from one channel to the next. A receiver that dies at once, or that the other worker
-/// cannot watch, costs both workers a few calls in this time.
+/// The least time from one channel to the next. A receiver that dies at once, or that the other
+/// worker cannot watch, costs both workers a few calls in this time.
 const CHANNEL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The departure of a worker's connections.
@@ -37,10 +37,10 @@ pub(crate) struct Departure<D = OwnedFd> {
     has_begun: bool,
     /// True if a second channel was opened, because no greeting had come over the first.
     has_asked_again: bool,
-    /// The time at which the departure is given up, unless the successor sends a message or a channel ends
-    /// before.
+    /// The time at which the departure is given up, unless the successor sends a message or a
+    /// channel ends before.
     patient_until: Instant,
-    /// The time at which to send again.
+    /// The time at which to send again; `None` if the last send found room.
     retry_at: Option<Instant>,
 }
 
@@ -63,8 +63,8 @@ impl<D> Default for Answers<D> {
 }
 
 impl<D: Descriptor> Departure<D> {
-    /// A departure without a channel. `patience` is the time without a message of the other worker after
-    /// which it is given up.
+    /// A departure without a channel. `patience` is the time without a message of the other worker
+    /// after which it is given up.
     pub(crate) fn new(version: u32, patience: Duration, now: Instant) -> Self {
         Self {
             version,
@@ -79,8 +79,8 @@ impl<D: Descriptor> Departure<D> {
         }
     }
 
-    /// Opens a channel to the process that reads a mailbox, unless there is a channel, or the last one was
-    /// opened just before.
+    /// Opens a channel to the process that reads a mailbox, unless there is a channel, or the last
+    /// one was opened just before.
     ///
     /// # Errors
     ///
@@ -96,9 +96,9 @@ impl<D: Descriptor> Departure<D> {
         Ok(())
     }
 
-    /// Ends the channel, so that the next call of [`open`](Self::open) opens another one. Connections that
-    /// the receiver has not acknowledged are sent again. Returns the number of connections whose
-    /// acknowledgements were in the ended channel and not read yet.
+    /// Ends the channel, so that the next call of [`open`](Self::open) opens another one.
+    /// Connections that the receiver has not acknowledged are sent again. Returns the number of
+    /// connections whose acknowledgements were in the ended channel and not read yet.
     pub(crate) fn close(&mut self, now: Instant) -> usize {
         let Some(ended) = self.sender.take() else {
             return 0;
@@ -113,7 +113,7 @@ impl<D: Descriptor> Departure<D> {
         acknowledged
     }
 
-    /// Returns whether connections may leave: a successor has greeted.
+    /// Returns whether connections may leave, because a successor has greeted.
     pub(crate) fn has_begun(&self) -> bool {
         self.has_begun
     }
@@ -164,8 +164,8 @@ impl<D: Descriptor> Departure<D> {
         let before = sender.unacknowledged();
         let sent = sender.send(&mut self.waiting);
         if before == 0 && !(was_full && sender.unacknowledged() == 0) {
-            // Until now no answer was outstanding, so the wait begins here. A call that is tried again for
-            // want of room does not prolong it.
+            // Until now no answer was outstanding, so the wait begins here. A call that is tried
+            // again for want of room does not prolong this wait.
             self.patient_until = now + self.patience;
         }
         match sent {
@@ -221,15 +221,15 @@ impl<D: Descriptor> Departure<D> {
         self.patient_until = self.patient_until.max(time);
     }
 
-    /// Returns whether the successor has let this worker wait for too long, or no channel could be opened
-    /// for this time.
+    /// Returns whether the successor has let this worker wait for too long, or no channel could be
+    /// opened for this time.
     pub(crate) fn is_overdue(&self, now: Instant) -> bool {
         self.patient_until <= now && self.awaits()
     }
 
-    /// Returns whether to open another channel because this one is overdue. It returns true once, and
-    /// only if no greeting has come. A successor may have died after it took the channel out of the
-    /// mailbox, and nothing reports that.
+    /// Returns whether to open another channel because this one is overdue. It returns true once,
+    /// and only if no greeting has come. A successor may have died after it took the channel out of
+    /// the mailbox, and nothing reports that.
     pub(crate) fn asks_again(&mut self) -> bool {
         let asks = !self.is_claimed() && !self.has_asked_again;
         self.has_asked_again |= asks;

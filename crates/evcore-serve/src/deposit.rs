@@ -1,7 +1,7 @@
 //! Connections that wait in a mailbox for the next start of the service.
 //!
-//! No process reads the mailbox meanwhile, and a service manager keeps it open. So no answer comes: a
-//! connection belongs to the next start as soon as it is sent.
+//! No process reads the mailbox meanwhile, and a service manager keeps it open. So no answer comes,
+//! and a connection belongs to the next start as soon as it is sent.
 
 use std::os::fd::OwnedFd;
 
@@ -11,7 +11,7 @@ use evcore_handover::{Connection, Descriptor, Result, Sender};
 #[derive(Debug)]
 pub(crate) struct Deposit<D = OwnedFd> {
     version: u32,
-    /// The channel that may have room; `None` before the first one.
+    /// The channel that may have room; `None` before the first one, and after one was full.
     channel: Option<Sender<D>>,
 }
 
@@ -27,7 +27,8 @@ impl<D: Descriptor> Deposit<D> {
     ///
     /// # Errors
     ///
-    /// The errors of [`Sender::open`] and [`Sender::send`]. The connections that did not fit are left.
+    /// The errors of [`Sender::open`] and [`Sender::send`]. The connections that did not fit are
+    /// left.
     pub(crate) fn put(
         &mut self,
         mailbox: D::Borrowed<'_>,
@@ -72,7 +73,7 @@ mod tests {
         (0..count).map(one).unzip()
     }
 
-    /// All that is in the mailbox.
+    /// All connections that are in the mailbox.
     fn take_all(mailbox: &mut Mailbox) -> Vec<Connection> {
         let mut taken = Vec::new();
         while let Some(mut receiver) = mailbox.next_receiver().unwrap() {

@@ -27,46 +27,49 @@ pub enum Event<'a> {
     StartFailed(&'a WorkerInfo, &'a io::Error),
     /// A worker has ended, by a stop or unexpectedly.
     Exited(&'a WorkerExit),
-    /// A worker with a [descriptor store](crate::Server::descriptor_store) has died. The counts are of
-    /// the connections that the successor has taken, and of those that are closed. This event is missing
-    /// if the store itself was killed, or ends after the last worker.
+    /// A worker with a [descriptor store](crate::Server::descriptor_store) has died. The counts are
+    /// of the connections that the successor has taken, and of those that are closed. This event is
+    /// missing if the store itself was killed, or ends after the last worker.
     Kept(&'a WorkerInfo, KeptCounts),
-    /// Reported in the worker: it serves, but without a descriptor store.
+    /// Reported in the worker, which serves without a descriptor store.
     NoDescriptorStore(WorkerIndex, &'a prefork::Error),
     /// A worker is killed, because its turn has lasted this long.
     Hung(&'a WorkerInfo, Duration),
-    /// A worker cannot be ended: a process that lives a second after it was killed, or a thread
-    /// that runs a second after a fast stop.
+    /// A worker cannot be ended: a process that still lives a second after it was killed, or a
+    /// thread that still runs a second after a fast stop.
     Stuck(&'a WorkerInfo),
     /// A reload has begun or ended.
     Reload(Reload),
     /// An upgrade has begun or ended.
     Upgrade(&'a Upgrade),
-    /// A stop of the server has begun, or a signal has made a graceful one fast.
+    /// A stop of the server has begun, or a signal has made a graceful stop fast.
     Stopping(Stop),
     /// A report to the [service manager](crate::Server::notify_service_manager) has failed.
     NotNotified(&'a io::Error),
-    /// In the worker: a listener has failed. The loop tries it again later.
+    /// Reported in the worker: a listener has failed. The loop tries it again later.
     Listener(WorkerIndex, &'a ListenerError),
-    /// In the worker: it lacks a resource that another client needs, or the shortage has ended.
+    /// Reported in the worker, which lacks a resource that another client needs, or no longer lacks
+    /// it.
     Shortage(WorkerIndex, Shortage),
-    /// In the worker: a connection of a load balancer, from this address, was closed, because it
-    /// did not begin with a header of the [PROXY protocol](crate::Server::proxy_protocol), or
-    /// because the header was late. The error is the reason. A connection that ended without a byte
-    /// is not reported: load balancers make such connections to check the server.
+    /// Reported in the worker: a connection of a load balancer, from this address, was closed,
+    /// because it did not begin with a header of the [PROXY
+    /// protocol](crate::Server::proxy_protocol), or because the header was late. The error is the
+    /// reason. A connection that ended without a byte is not reported, because load balancers make
+    /// such connections to check the server.
     NoProxyHeader(WorkerIndex, &'a Address, &'a io::Error),
-    /// In the worker: it serves, but not on the CPUs of its affinity.
+    /// Reported in the worker, which does not run on the CPUs of its affinity.
     Affinity(WorkerIndex, &'a prefork::Error),
-    /// In the worker: connections could not be handed over, or not received, for this reason. They stay
-    /// with this worker or the sender, unless the loop cannot watch them again: then they are closed. A
-    /// worker that is being replaced reports this when no successor takes its connections. It then stops as
-    /// without a successor: it closes idle connections, and finishes the requests under way.
+    /// Reported in the worker: connections could not be handed over, or not received, for this
+    /// reason. They stay with this worker or the sender. If the loop cannot watch them again, they
+    /// are closed. A worker that is being replaced reports this when no successor takes its
+    /// connections. It then stops as without a successor: it closes idle connections, and finishes
+    /// the requests under way.
     Handover(WorkerIndex, String),
-    /// In the worker: it ends, because its loop could not be built, or because its function has
-    /// returned an error before the first turn. This is the text of the error.
+    /// Reported in the worker, which ends, because its loop could not be built, or because its
+    /// function has returned an error before the first turn. The text is that of the error.
     CannotStart(WorkerIndex, String),
-    /// In the worker: it ends, because its function has returned an error. This is the text of the
-    /// error.
+    /// Reported in the worker, which ends, because its function has returned an error. The text is
+    /// that of the error.
     Failed(WorkerIndex, String),
 }
 

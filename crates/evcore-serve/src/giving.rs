@@ -1,8 +1,10 @@
-//! Connections that a worker gives to another one while both serve, because it has more than its share.
+//! Connections that a worker gives to another one while both serve, because it has more than its
+//! share.
 //!
-//! The plan of the loop has their number and the worker that gets them. They leave when that worker has
-//! greeted, so a worker that is stopped keeps none of them waiting. The plans of further turns may give
-//! more, so the channel stays open for a while.
+//! The plan of the loop has the number of connections and the worker that gets them. They leave
+//! when that worker has greeted (sent its first message), so a worker that does not run keeps none
+//! of them waiting. The plans of further turns may give more, so the channel stays open for a
+//! while.
 
 use std::time::{Duration, Instant};
 
@@ -24,12 +26,12 @@ const UNUSED: Duration = Duration::from_millis(100);
 pub(crate) struct Giving<D> {
     to: WorkerId,
     departure: Departure<D>,
-    /// Number of connections that the last plan gives, and that have not left. The plan holds until the
-    /// end of the first turn in which connections can leave.
+    /// Number of connections that the last plan gives, and that have not left. The plan holds until
+    /// the end of the first turn in which connections can leave.
     wanted: usize,
     /// Number of active connections that the plan leaves to this worker.
     floor: u32,
-    /// The last turn in which connections were under way, or in which connections left.
+    /// The time of the last turn in which connections were under way or left.
     used_at: Instant,
 }
 
@@ -65,13 +67,14 @@ impl<D: Descriptor> Giving<D> {
         is_same
     }
 
-    /// Gives no more, because this worker has got connections itself.
+    /// Gives no more connections until the next plan.
     pub(crate) fn forget_plan(&mut self) {
         self.wanted = 0;
     }
 
-    /// Begins a turn: sends what had no room before. Returns false if the channel is to be closed: the other
-    /// worker does not answer, there is nothing more to give, or the channel has ended.
+    /// Begins a turn: sends the connections that had no room before. Returns false if the channel
+    /// has to be closed, because the other worker does not answer, the channel was unused for a
+    /// while, or it has ended.
     pub(crate) fn begin_turn(&mut self, now: Instant) -> bool {
         if self.departure.awaits() {
             self.used_at = now;
@@ -90,8 +93,9 @@ impl<D: Descriptor> Giving<D> {
         due.unwrap_or(self.used_at + UNUSED)
     }
 
-    /// Number of connections that may leave in this turn. They are fewer than planned if connections of
-    /// this worker, which has `active` ones, have ended before the other worker greeted.
+    /// Number of connections that may leave in this turn. They are fewer than planned if
+    /// connections of this worker, which has `active` ones, have ended before the other worker
+    /// greeted.
     pub(crate) fn room(&self, active: u32) -> usize {
         let surplus = active.saturating_sub(self.floor);
         self.departure.room().min(self.wanted).min(surplus as usize)
@@ -102,12 +106,13 @@ impl<D: Descriptor> Giving<D> {
         self.departure.under_way()
     }
 
-    /// Sends connections that have left the loop. There may be fewer than wanted, or none; the next map of
-    /// connections may have the others.
+    /// Sends connections that have left the loop. There may be fewer than wanted, or none; the next
+    /// map of connections may have the others.
     ///
     /// # Errors
     ///
-    /// The channel has ended, or the kernel has no room: this worker serves them in the meantime.
+    /// The channel has ended, or the kernel has no room. Call [`close`](Self::close) then, so that
+    /// this worker serves the connections.
     pub(crate) fn send(
         &mut self,
         ev: &mut EventLoop<impl Acceptor>,
@@ -115,7 +120,7 @@ impl<D: Descriptor> Giving<D> {
         now: Instant,
     ) -> Result<()> {
         let count = descriptors(&leaving);
-        // A partner may exceed it by one.
+        // A partner may exceed the wanted number by one.
         self.wanted = self.wanted.saturating_sub(count);
         if count > 0 {
             self.used_at = now;
@@ -159,8 +164,8 @@ impl<D: Descriptor> Giving<D> {
         descriptor.expect("the channel is open until the gift ends")
     }
 
-    /// Closes the channel. Returns the number of connections that the other worker has taken, and the
-    /// others.
+    /// Closes the channel. Returns the number of connections that the other worker has taken, and
+    /// the others.
     pub(crate) fn close(self, ev: &mut EventLoop<impl Acceptor>) -> (usize, Vec<Connection<D>>) {
         let under_way = self.under_way();
         let back = self.departure.take_back();

@@ -7,21 +7,23 @@ use evcore_handover::{Connection, Descriptor, Error, Result};
 
 use crate::departure::{Answers, Departure};
 
-/// The time after which no channel to a further successor is opened. It is longer than the longest pause
-/// before a restart, which is ten seconds.
+/// The time after which no channel to a further successor is opened. It is longer than the longest
+/// pause before a worker is restarted, which is ten seconds.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// The time without a greeting after which another channel is opened. If a successor dies after it has
-/// taken the channel out of the mailbox and before it greets, nothing reports that. The death of a successor
-/// that has greeted is reported, so a slow one may take longer.
+/// The time without a greeting, the first message of a successor, after which another channel is
+/// opened. If a successor dies after it has taken the channel out of the mailbox and before it
+/// greets, nothing reports that. The death of a successor that has greeted is reported, so this
+/// limit ends with the greeting.
 const SILENCE: Duration = Duration::from_secs(2);
 
 /// Connections on their way to a successor.
 #[derive(Debug)]
 pub(crate) struct HandingOn<D: Descriptor = OwnedFd> {
     until: Instant,
-    /// Number of connections at the beginning, and of those that were closed since.
+    /// Number of connections at the beginning.
     count: usize,
+    /// Number of connections that were closed since, because successors had no room for them.
     closed: usize,
     departure: Departure<D>,
 }
@@ -45,7 +47,7 @@ impl<D: Descriptor> HandingOn<D> {
         }
     }
 
-    /// Reads answers and sends. Returns the time of the next turn, if the
+    /// Reads the answers, and sends connections. Returns the time of the next turn, if the
     /// [descriptor](Self::descriptor) is not readable before; `None` if this was the last turn.
     pub(crate) fn turn(&mut self, successor: D::Borrowed<'_>, now: Instant) -> Option<Instant> {
         if self.departure.under_way() == 0 {
@@ -57,12 +59,12 @@ impl<D: Descriptor> HandingOn<D> {
         }
         match self.exchange(now) {
             Ok(()) => {}
-            // The successor has died, has ended the channel, or has not answered for too long. It may have
-            // acknowledged connections before.
+            // The successor has died, has ended the channel, or has not answered for too long. It
+            // may have acknowledged connections before.
             Err(Error::Ended) if now < self.until => _ = self.departure.close(now),
             Err(_) => return None,
         }
-        // Connections that were sent wait for their answer, and others do not wait any longer.
+        // Connections that were sent still wait for their answer. Others do not wait any longer.
         if self.until <= now && self.departure.unanswered() == 0 {
             return None;
         }
@@ -83,13 +85,13 @@ impl<D: Descriptor> HandingOn<D> {
         (self.count - self.closed - left.len(), left)
     }
 
-    /// Reads the answers, and sends what waits.
+    /// Reads the answers, and sends the connections that wait.
     fn exchange(&mut self, now: Instant) -> Result<()> {
         let departure = &mut self.departure;
         let mut answers = Answers::default();
         let read = departure.read(now, &mut answers);
-        // A successor that refuses has too little room or too few descriptors for all of them, so an eighth
-        // is closed.
+        // A successor that refuses has too little room or too few descriptors for all these
+        // connections. So an eighth of them is closed, and the others are sent again.
         let mut refused = answers.refused;
         let fewer = refused.len().div_ceil(8);
         self.closed += fewer;

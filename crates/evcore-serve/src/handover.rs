@@ -1,13 +1,14 @@
 //! Connections that move from worker to worker: the sources that a worker's loop watches for them,
 //! and the departure from a worker that is replaced.
 //!
-//! A worker may get a graceful stop while another serves in its place. It then opens a channel to the
-//! successor, and continues to serve until the successor greets. Then every idle connection leaves, and
-//! every other one as soon as it is idle. When none is left the loop shuts down. If no successor takes
-//! them, the loop shuts down as it does without a handover, with the connections that have come back.
+//! A worker may get a graceful stop while another serves in its place. It then opens a channel to
+//! the successor, and continues to serve until the successor greets, which means that it sends its
+//! first message. Then every idle connection leaves, and every other one as soon as it is idle.
+//! When no connection is left, the loop shuts down. If no successor takes the connections, they
+//! come back, and the loop shuts down as it does without a handover.
 //!
-//! If the service restarts, there is no successor yet. Connections that are idle then wait in a mailbox that
-//! a service manager keeps open.
+//! If the service restarts, there is no successor yet. Connections that are idle then wait in a
+//! mailbox that a service manager keeps open.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -39,10 +40,10 @@ use sources::Source;
 /// The timer of the handover's own token.
 const DUE: Timer = Timer::new(0);
 
-/// A departure to the successor is given up if no message has come for this time, or if no channel could be
-/// opened for this time. If no greeting has come by then, another channel is opened once.
+/// A departure to the successor is given up if no message has come for this time, or if no channel
+/// could be opened for this time. If no greeting has come by then, another channel is opened once.
 ///
-/// Until the successor greets, all connections are served here. Those that are sent and not
+/// Until the successor greets, all connections are served here. Connections that were sent and not
 /// acknowledged wait.
 const PATIENCE: Duration = Duration::from_secs(2);
 
@@ -56,8 +57,8 @@ pub struct Moves {
     pub arrived: u64,
     /// Connections that have come back, because no worker took them.
     pub taken_back: u64,
-    /// Connections that have left the loop and that no worker has taken yet. They still belong to this
-    /// worker.
+    /// Connections that have left the loop and that no worker has taken yet. They still belong to
+    /// this worker.
     pub under_way: usize,
 }
 
@@ -66,21 +67,23 @@ pub(crate) type Report = Box<dyn Fn(&dyn fmt::Display)>;
 
 /// The parts that a worker needs to hand connections over.
 ///
-/// It is generic over streams and mailboxes, so that a simulator runs it (`tests/simulation/moves`).
+/// It is generic over streams and mailboxes, so that a simulator runs it
+/// (`tests/simulation/moves`).
 pub(crate) struct Handover<S = Stream, M: MailboxEnds = Mailboxes> {
     version: u32,
     report: Report,
     mailboxes: M,
-    /// The sources that the loop watches for the handover, and the token of its timer.
+    /// The sources that the loop watches for the handover.
     sources: TokenMap<Source<M::Descriptor>>,
+    /// The token of the handover's timer and posts.
     own: Token,
     /// The channel to a worker that gets connections while this one continues to serve, and the
     /// channel's token.
     giving: Option<(Giving<M::Descriptor>, Token)>,
     /// Connections that the loop watches, and the program does not have yet.
     arrived: VecDeque<Arrival<S>>,
-    /// Connections that no worker has taken. They are watched only when the program takes them, because
-    /// otherwise an event could come before the program has them.
+    /// Connections that no worker has taken. They are watched only when the program takes them,
+    /// because otherwise an event could come before the program has them.
     back: Vec<Connection<M::Descriptor>>,
     phase: Phase<M::Descriptor>,
     moves: Moves,
@@ -145,8 +148,9 @@ where
         })
     }
 
-    /// Works before a wait: sends the connections that have left, and begins or ends the departure.
-    /// Returns the timeout of the loop's shutdown once the shutdown has to begin, and `None` before.
+    /// Does the handover's work before a wait: sends the connections that have left, and begins or
+    /// ends the departure. Returns the timeout of the loop's shutdown once the shutdown has to
+    /// begin, and `None` before.
     pub(crate) fn begin_turn(
         &mut self,
         ev: &mut EventLoop<impl Acceptor<Stream = S>>,
@@ -154,7 +158,7 @@ where
         successor: impl FnOnce() -> Option<Successor>,
         timeout: Duration,
     ) -> Option<Duration> {
-        // Connections that have come back may have done so after the program's last call.
+        // `back` may have connections, which have come back after the program's last call.
         assert!(
             self.arrived.is_empty(),
             "connections have arrived: call `Worker::next_arrival` in each turn until it returns None"
@@ -181,7 +185,7 @@ where
                 self.take_back(ev);
                 self.begin_stop(ev, successor, now, timeout);
             }
-            // One turn is enough for the idle connections, unless more have come in it.
+            // One turn is enough for the idle connections, unless more have come in that turn.
             Stop::Fast if self.has_more_to_deposit() => _ = ev.post_next(self.own, Ready::NONE),
             // The connections that were sent belong to the successor.
             Stop::Fast => self.end(ev, now),
@@ -192,8 +196,8 @@ where
             }
         }
         match self.phase {
-            // The shutdown begins after the program has taken these connections, so that idle ones get
-            // its grace.
+            // The shutdown begins after the program has taken these connections, so that idle ones
+            // get its grace.
             _ if !self.back.is_empty() => None,
             Phase::Over { stop_by } => Some(stop_by.saturating_duration_since(now)),
             Phase::Serving | Phase::Leaving { .. } | Phase::Depositing { .. } => None,
@@ -211,7 +215,8 @@ where
         self.phase = Phase::Over { stop_by };
         // With open mailboxes, this worker would be its own successor.
         self.close_mailboxes(ev);
-        // A new worker may have a channel with connections of the last start, which it has not read.
+        // A new worker may have a channel with connections of the last start that it has not read
+        // yet.
         let may_get_more = successor == Some(Successor::Restart) && self.has_receivers();
         let is_empty = ev.stats().active == 0 && self.back.is_empty() && !may_get_more;
         let Some(successor) = successor.filter(|_| !is_empty) else {
@@ -226,7 +231,7 @@ where
                 has_more: false,
                 stop_by,
             };
-            // The next turn does not wait: the program calls `hand_over` in it.
+            // The next turn does not wait, because the program calls `hand_over` in it.
             ev.post_next(self.own, Ready::NONE);
             return;
         }
@@ -239,8 +244,8 @@ where
         self.open_channel(ev, now);
     }
 
-    /// Sends further connections to another kind of successor: a new binary may have taken the place of the
-    /// newer generation.
+    /// Sends further connections to another kind of successor, if a new binary has taken the place
+    /// of the newer generation.
     fn follow_successor(
         &mut self,
         ev: &mut EventLoop<impl Acceptor<Stream = S>>,
@@ -404,7 +409,7 @@ where
         }
     }
 
-    /// If the successor has died, another one takes its place.
+    /// Handles the end of the channel. If the successor has died, another one takes its place.
     fn on_channel_end(
         &mut self,
         ev: &mut EventLoop<impl Acceptor<Stream = S>>,
@@ -437,7 +442,7 @@ where
         ev.post_next(self.own, Ready::NONE);
     }
 
-    /// Ends a departure, and takes back what no successor has taken.
+    /// Ends a departure, and takes back the connections that no successor has taken.
     fn take_back(&mut self, ev: &mut EventLoop<impl Acceptor<Stream = S>>) {
         let Phase::Leaving { stop_by, .. } = self.phase else {
             return;
@@ -457,7 +462,8 @@ where
         }
     }
 
-    /// Ends the departure without taking anything back, and lets the loop shut down by `stop_by`.
+    /// Ends the departure without taking connections back, and lets the loop shut down by
+    /// `stop_by`.
     fn end(&mut self, ev: &mut EventLoop<impl Acceptor<Stream = S>>, stop_by: Instant) {
         self.close_mailboxes(ev);
         self.close_receivers(ev);
@@ -477,7 +483,8 @@ where
         matches!(self.phase, Phase::Over { .. })
     }
 
-    /// Returns whether connections may leave: a successor takes them, or they wait for the next start.
+    /// Returns whether connections may leave, because a successor takes them or they wait for the
+    /// next start.
     pub(crate) fn is_leaving(&self) -> bool {
         match &self.phase {
             Phase::Leaving { departure, .. } => departure.has_begun(),
@@ -486,8 +493,8 @@ where
         }
     }
 
-    /// Lets the connections leave for which `leaves` returns a state, if a successor takes them, or as many as
-    /// the plan gives to another worker.
+    /// Lets the connections leave for which `leaves` returns a state, if a successor takes them, or
+    /// as many as the plan gives to another worker.
     pub(crate) fn hand_over<T>(
         &mut self,
         ev: &mut EventLoop<impl Acceptor<Stream = S>>,
@@ -507,12 +514,13 @@ where
         match &mut self.phase {
             Phase::Leaving { departure, .. } => {
                 if descriptors(&leaving) >= room {
-                    // There may be more. The next turn does not wait.
+                    // There may be more, so the next turn does not wait.
                     ev.post_next(self.own, Ready::NONE);
                 }
                 leaving.into_iter().for_each(|one| departure.push(one));
-                // Sent at once, because connections that are not in the channel are lost if the worker
-                // dies. If sending fails, it fails in the next turn too, which handles the error.
+                // They are sent at once, because connections that are not in the channel are lost
+                // if the worker dies. If sending fails, it fails in the next turn too, which
+                // handles the error.
                 let _ = departure.send(ev.clock().instant());
             }
             Phase::Depositing { .. } => self.deposit(ev, leaving),

@@ -1,4 +1,4 @@
-//! The connections of a worker that has died: its descriptor store hands them to the successor.
+//! The connections of a worker that has died, which its descriptor store hands to the successor.
 
 use std::mem;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -16,8 +16,8 @@ pub(crate) fn hand_on(mut kept: Kept, version: u32, state: &[u8]) -> usize {
     hand_on_to(|| kept.to_successor(), descriptors, version, state)
 }
 
-/// `successor` returns the mailbox of the successor. It is called in each turn, because another one may serve
-/// by then.
+/// Hands the descriptors to the successor whose mailbox `successor` returns. `successor` is called
+/// in each turn, because another worker may serve by then.
 fn hand_on_to<'a>(
     successor: impl Fn() -> BorrowedFd<'a>,
     descriptors: Vec<OwnedFd>,
@@ -54,10 +54,10 @@ mod tests {
 
     use super::*;
 
-    /// Longer than any wait here.
+    /// A time longer than any wait here.
     const LONG: Duration = Duration::from_secs(60);
 
-    /// The life of a successor: the batches that it takes, and its end.
+    /// The life of a successor: the number of batches that it takes, and its end.
     #[derive(Clone, Debug)]
     enum Successor {
         Dies { taken: usize },
@@ -72,8 +72,8 @@ mod tests {
         prop::collection::vec(one, 0..4)
     }
 
-    /// Takes connections as these successors do, and then takes all others. Returns them when the store
-    /// has ended.
+    /// Takes connections as these successors do, and then takes all others. Returns them when the
+    /// store has ended.
     fn take(mut mailbox: Mailbox, lives: Vec<Successor>) -> Vec<OwnedFd> {
         let mut all = Vec::new();
         let lives = lives.into_iter().map(Some).chain(std::iter::repeat(None));
@@ -133,7 +133,8 @@ mod tests {
             drop(address);
             let arrived = successors.join().unwrap();
             prop_assert_eq!(arrived.len(), taken);
-            // The second of two descriptors of one connection then has the end of the stream.
+            // If a connection had arrived twice, its second descriptor would then read the end of
+            // the stream.
             drop(clients);
             let number = |descriptor| {
                 let mut bytes = [0; 4];

@@ -10,8 +10,8 @@ pub(crate) struct Leaving {
     pub(crate) partner: Option<Token>,
 }
 
-/// Takes the connections for which `leaves` returns a state out of the loop, until `room` is used up. A
-/// partner may exceed it by one.
+/// Takes the connections for which `leaves` returns a state out of the loop, until `room` is used
+/// up. A partner may exceed `room` by one.
 pub(crate) fn take<T, S: Into<D>, D>(
     ev: &mut EventLoop<impl Acceptor<Stream = S>>,
     connections: &mut Connections<T, S>,
@@ -24,7 +24,7 @@ pub(crate) fn take<T, S: Into<D>, D>(
         if streams >= room {
             break;
         }
-        // A partner may have left with an earlier one.
+        // A partner may have left with an earlier connection.
         if connections.get(token).is_none() {
             continue;
         }

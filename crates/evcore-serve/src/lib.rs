@@ -2,25 +2,25 @@
 //!
 //! # What it connects
 //!
-//! A program that joins the parts itself can easily forget one of these connections. The mistake shows
+//! A program that joins the parts itself can easily forget one of these links. The mistake shows
 //! only when a worker dies, or during a reload:
 //!
-//! | connection | without it |
+//! | link | without it |
 //! |---|---|
 //! | the group has a place for each worker that may live at once | a new worker panics during a reload |
 //! | a worker joins the group by its slot | an old and a new worker share a place during a reload |
 //! | a signal wakes the loop | a quiet worker does not notice a stop |
 //! | a worker is ready when its first turn begins | a reload ends old workers although no new one serves |
-//! | what a dead worker held is released | it may keep the accept lock |
+//! | what a dead worker held is released | a dead worker may keep the accept lock |
 //! | a worker stops within a time of its own | a stop kills the worker while it serves clients |
 //! | a new binary inherits the listeners | an upgrade refuses connections |
 //! | a worker that is replaced gives its connections to the successor | a reload closes idle clients |
-//! | a service manager keeps the listeners and the mailboxes | a restart of the service closes all of them |
+//! | a service manager keeps the listeners and the mailboxes | a restart of the service closes all clients |
 //! | a descriptor store hands on a dead worker's idle connections | a crash closes idle clients |
 //!
-//! The parts stay usable without this crate. A program with other needs, such as a loop over streams
-//! that are not sockets, builds its loop from a worker's [`Parts`], and makes the other connections of
-//! the table itself.
+//! The parts stay usable without this crate. A program with other needs, such as a loop over
+//! streams that are not sockets, builds its loop from a worker's [`Parts`], and makes the other
+//! links of the table itself.
 #![forbid(unsafe_code)]
 
 mod arrival;

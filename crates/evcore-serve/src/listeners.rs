@@ -9,21 +9,21 @@ use evcore_prefork::{STORED_LISTENER, inherited, is_activated, stored_listeners}
 
 use crate::service_store;
 
-/// The listeners, and those of an older binary or of the last run of the service that are not taken over
-/// yet.
+/// The listeners, and those of an older binary or of the last run of the service that are not taken
+/// over yet.
 #[derive(Debug, Default)]
 pub(crate) struct Listeners {
     /// The listeners that all workers share.
     pub(crate) open: Vec<Listener>,
-    /// The listeners of each worker alone, by its index. Empty if no worker has its own.
+    /// The listeners that belong to one worker each, by its index. Empty if no worker has its own.
     pub(crate) own: Vec<Vec<Listener>>,
-    /// The listeners of an older binary or of the last run; `None` until the first look.
+    /// The listeners of an older binary or of the last run; `None` until `bind` is called.
     inherited: Option<Vec<Listener>>,
 }
 
 impl Listeners {
-    /// Takes over the listener of the older binary or of the last run at this address, if there is one, or
-    /// binds.
+    /// Takes over the listener of the older binary or of the last run at this address, if there is
+    /// one, or binds.
     pub(crate) fn bind(
         &mut self,
         address: impl TryInto<Address, Error: Into<Error>>,
@@ -47,8 +47,8 @@ impl Listeners {
         Ok(())
     }
 
-    /// Closes the listeners of an older binary or of the last run that were not taken over. Nothing would
-    /// accept their clients.
+    /// Closes the listeners of an older binary or of the last run that were not taken over, because
+    /// no worker would accept their clients.
     pub(crate) fn close_inherited(&mut self) {
         if self.inherited.take().is_none() {
             // If the program has taken them itself, this call returns an error.
@@ -56,8 +56,9 @@ impl Listeners {
         }
     }
 
-    /// Makes a service manager keep the listeners while the service restarts. It has those of socket units
-    /// anyway. The file of a Unix socket is removed at a stop, so its listener is not kept.
+    /// Makes a service manager keep the listeners while the service restarts. The service manager
+    /// has the listeners of socket units anyway. The file of a Unix socket is removed at a stop, so
+    /// its listener is not kept.
     ///
     /// # Errors
     ///
@@ -94,7 +95,8 @@ impl Listeners {
     }
 }
 
-/// Returns whether a listener there serves this address. For port 0 it may have any port.
+/// Returns whether a listener at the address `there` serves the address `wanted`. For port 0 the
+/// listener may have any port.
 fn serves(there: &Address, wanted: &Address) -> bool {
     let has_any_port = match (there.tcp(), wanted.tcp()) {
         (Some(there), Some(wanted)) => wanted.port() == 0 && there.ip() == wanted.ip(),

@@ -17,7 +17,7 @@ use crate::parts::Parts;
 use crate::proxy_protocol::ProxyProtocol;
 use crate::worker::Worker;
 
-/// The exit code of a worker that the supervisor replaces.
+/// The exit code of a worker that has failed, and that the supervisor replaces.
 pub(crate) const FAILED: i32 = 1;
 
 pub(crate) type Configure = Arc<dyn Fn(Builder) -> Builder + Send + Sync>;
@@ -79,7 +79,8 @@ impl Loops {
         })
     }
 
-    /// Runs the work of a worker, which calls its second argument when it is ready. Returns its exit code.
+    /// Runs the work of a worker, which calls its second argument when it is ready. Returns its
+    /// exit code.
     pub(crate) fn run_work(
         &self,
         supervised: evcore_prefork::Worker,

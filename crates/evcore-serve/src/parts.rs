@@ -7,12 +7,13 @@ use evcore::{
     balancer::{Member, WorkerGroup, WorkerId},
 };
 
-/// The parts of a worker's loop, which [`Server::run_parts`](crate::Server::run_parts) passes to the
-/// worker.
+/// The parts of a worker's loop, which [`Server::run_parts`](crate::Server::run_parts) passes to
+/// the worker.
 ///
-/// The program builds its loop from them, calls [`ready`](Self::ready) before its first turn, and checks
-/// before each turn whether it has to [stop](Self::stop_within). Signals wake the loop only after the
-/// program has [passed](evcore_prefork::Worker::wake_fd) the loop's descriptor to the supervised worker.
+/// The program builds its loop from them, calls [`ready`](Self::ready) before its first turn, and
+/// checks before each turn whether it has to [stop](Self::stop_within). Signals wake the loop only
+/// after the program has [passed](evcore_prefork::Worker::wake_fd) the loop's descriptor to the
+/// supervised worker.
 pub struct Parts {
     /// The worker as its supervisor sees it.
     pub supervised: evcore_prefork::Worker,
@@ -32,7 +33,7 @@ impl Parts {
         self.group.join(WorkerId::from_slot(slot))
     }
 
-    /// Reports that the worker serves. Further calls do nothing.
+    /// Reports that the worker serves. Further calls have no effect.
     pub fn ready(&mut self) {
         if let Some(on_ready) = self.on_ready.take() {
             self.supervised.ready();

@@ -8,8 +8,9 @@ use std::net::SocketAddr;
 
 use proxy_header::{Error, ParseConfig, ProxyHeader};
 
-/// The length of the longest header that is accepted, in bytes. A header of version 1 has at most 107
-/// bytes; to a header of version 2, load balancers add less than a kilobyte of their own values.
+/// The length of the longest header that is accepted, in bytes. A header of version 1 has at most
+/// 107 bytes; to a header of version 2, load balancers add less than a kilobyte of their own
+/// values.
 const LENGTH_MAX: usize = 4096;
 
 const CONFIG: ParseConfig = ParseConfig {
@@ -34,8 +35,8 @@ pub(crate) enum Receive {
 
 impl Header {
     /// Takes the bytes of the header that have arrived. When it is complete, returns the address of
-    /// the client; `None` if the load balancer speaks for itself (a health check), or does not know
-    /// the address.
+    /// the client; `None` if the load balancer speaks for itself (a health check), or if the header
+    /// has no address.
     ///
     /// # Errors
     ///
@@ -86,8 +87,8 @@ impl Header {
     }
 }
 
-/// The length of a header of version 2 with the command LOCAL, if these bytes begin one. Its family and
-/// addresses must be ignored, but the parser refuses a family without its addresses.
+/// The length of a header of version 2 with the command LOCAL, if these bytes begin one. Its family
+/// and addresses must be ignored, but the parser refuses a family without its addresses.
 fn local_length(bytes: &[u8]) -> Option<usize> {
     const SIGNATURE_AND_LOCAL: &[u8] = b"\r\n\r\n\0\r\nQUIT\n\x20";
     let [_family, high, low, ..] = bytes.strip_prefix(SIGNATURE_AND_LOCAL)? else {
@@ -151,7 +152,8 @@ mod tests {
         }
     }
 
-    /// Reads a header that arrives whole, and returns it with the bytes that are left.
+    /// Reads a header that arrives whole, and returns the client's address and the bytes that are
+    /// left.
     fn read(bytes: &[u8]) -> Result<(Option<SocketAddr>, &[u8]), ErrorKind> {
         let mut socket = Socket::new(bytes);
         let client = Header::default().read(|buffer, how| socket.receive(buffer, how));

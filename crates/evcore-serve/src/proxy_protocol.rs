@@ -15,9 +15,9 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 /// header, which has the address of the client.
 ///
 /// [`Server::proxy_protocol`](crate::Server::proxy_protocol) takes it. Its text form is a list of
-/// networks, addresses and `unix:`, separated by commas or spaces; `unix:` stands for the clients of
-/// Unix sockets. Trust only load balancers, because the sender of a header chooses the address that your
-/// program sees and logs.
+/// networks, addresses and `unix:`, separated by commas or spaces; `unix:` stands for the clients
+/// of Unix sockets. Trust only load balancers, because the sender of a header chooses the address
+/// that your program sees and logs.
 ///
 /// ```
 /// use evcore_serve::ProxyProtocol;
@@ -41,8 +41,8 @@ pub struct ProxyProtocol {
 }
 
 impl ProxyProtocol {
-    /// Sets the time after the accept within which the whole header must arrive. Default 5 seconds. A
-    /// connection whose header is late or malformed is closed, and
+    /// Sets the time after the accept within which the whole header must arrive. Default 5 seconds.
+    /// A connection whose header is late or malformed is closed, and
     /// [reported](crate::Event::NoProxyHeader).
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
@@ -54,7 +54,8 @@ impl ProxyProtocol {
     #[must_use]
     pub fn trusts(&self, peer: &Address) -> bool {
         match peer.tcp() {
-            // A listener for both families reports the addresses of IPv4 peers as mapped IPv6 addresses.
+            // A listener for both families reports the addresses of IPv4 peers as mapped IPv6
+            // addresses.
             Some(peer) => {
                 let ip = peer.ip().to_canonical();
                 self.networks.iter().any(|network| network.contains(&ip))
@@ -100,7 +101,7 @@ fn network(name: &str) -> Result<IpNet, ProxyProtocolError> {
         .ok_or_else(|| ProxyProtocolError(name.to_owned()))
 }
 
-/// The network of IPv4 addresses, if this is one of their mapped IPv6 addresses.
+/// The same network of IPv4 addresses, if this is a network of mapped IPv6 addresses.
 fn canonical(network: IpNet) -> IpNet {
     let IpNet::V6(v6) = network else {
         return network;

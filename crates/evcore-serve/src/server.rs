@@ -63,7 +63,7 @@ pub struct Server {
 
 impl Server {
     /// A server of this many workers, from 1 to 1,024, without a listener. 0 is for
-    /// [`run_here`](Self::run_here).
+    /// [`run_here`](Self::run_here) and [`run_parts`](Self::run_parts).
     pub fn new(workers: usize) -> Self {
         Self {
             workers,
@@ -84,8 +84,8 @@ impl Server {
         }
     }
 
-    /// Listens at an address: `"127.0.0.1:8080"`, `"[::1]:8080"` or `"unix:/run/server.sock"`. A new
-    /// binary after USR2 takes over the listener of the old one, so that no client is refused.
+    /// Listens at an address: `"127.0.0.1:8080"`, `"[::1]:8080"` or `"unix:/run/server.sock"`. A
+    /// new binary after USR2 takes over the listener of the old one, so that no client is refused.
     ///
     /// # Errors
     ///
@@ -110,21 +110,23 @@ impl Server {
         Ok(self)
     }
 
-    /// Adds an open listener, for example one [passed](evcore_prefork::activated) by a service manager.
+    /// Adds an open listener, for example one [passed](evcore_prefork::activated) by a service
+    /// manager.
     pub fn listener(mut self, listener: Listener) -> Self {
         self.listeners.open.push(listener);
         self
     }
 
-    /// Adds listeners that are not shared: one set for the worker of each index. Listeners of one address
-    /// need [`reuse_port`](ListenerOptions::reuse_port). The process keeps them open when a worker ends,
-    /// because clients may wait in their backlogs.
+    /// Adds listeners that are not shared: one set for the worker of each index. Listeners of one
+    /// address need [`reuse_port`](ListenerOptions::reuse_port). The process keeps them open when a
+    /// worker ends, because clients may wait in their backlogs.
     ///
-    /// Set the [policy](Self::policy) to `Off`: the others let a loaded worker stop listening, and no other
-    /// worker listens in its place.
+    /// Set the [policy](Self::policy) to `Off`, because the other policies let a loaded worker stop
+    /// listening, and no other worker listens in its place.
     ///
-    /// After USR2, clients in the backlogs of the old binary's sets are lost, unless the new one takes over
-    /// all its listeners by [`inherited`](evcore_prefork::inherited). It closes those that it does not take.
+    /// After USR2, clients in the backlogs of the old binary's sets are lost, unless the new binary
+    /// takes over all listeners of the old one by [`inherited`](evcore_prefork::inherited). The new
+    /// binary closes the listeners that it does not take.
     ///
     /// # Panics
     ///
@@ -135,7 +137,7 @@ impl Server {
         self
     }
 
-    /// The listeners so far that all workers share, for a line of the log.
+    /// The shared listeners that were added so far, for a line of the log.
     #[must_use]
     pub fn listeners(&self) -> &[Listener] {
         &self.listeners.open
@@ -152,35 +154,38 @@ impl Server {
         }
     }
 
-    /// Sets the policy by which the workers share the listeners. Default: [`Policy::least_loaded`]. A
-    /// single worker needs no balancing, and has [`Policy::Off`], unless it joins a
+    /// Sets the policy by which the workers share the listeners. Default: [`Policy::least_loaded`].
+    /// A single worker needs no balancing, and has [`Policy::Off`], unless it joins a
     /// [group](Self::group) of the program's own.
     pub fn policy(mut self, policy: Policy) -> Self {
         self.policy = policy;
         self
     }
 
-    /// Lets the workers join this group instead of a new one with the [policy](Self::policy). The group
-    /// needs a place for each of the [slots](Self::slots). If it has [a
-    /// scoreboard](WorkerGroup::with_scoreboard), the gauges of a worker that has died are set to 0.
+    /// Lets the workers join this group instead of a new one with the [policy](Self::policy). The
+    /// group needs a place for each of the [slots](Self::slots). If it has [a
+    /// scoreboard](WorkerGroup::with_scoreboard), the gauges of a worker that has died are set to
+    /// 0.
     pub fn group(mut self, group: WorkerGroup) -> Self {
         self.group = Some(group);
         self
     }
 
-    /// Sets the time for which a stopping worker waits for its clients. Default 30 seconds. A worker
-    /// that has not ended after twice this time gets a fast stop, and is killed a second later.
+    /// Sets the time for which a stopping worker waits for its clients. Default 30 seconds. A
+    /// worker that has not ended after twice this time gets a fast stop, and is killed a second
+    /// later.
     pub fn stop_timeout(mut self, timeout: Duration) -> Self {
         self.stop_timeout = timeout;
         self
     }
 
-    /// Kills a worker process whose turn lasts longer than this, because it hangs. By default, no worker
-    /// is killed.
+    /// Kills a worker process whose turn lasts longer than this, because such a worker hangs. By
+    /// default, there is no such timeout.
     ///
-    /// It is replaced, and its idle connections move to the replacement if there is a [descriptor
-    /// store](Self::descriptor_store). A time below 8 ms counts as 8 ms. A thread cannot be killed,
-    /// so [`run_threads`](Self::run_threads) and [`run_here`](Self::run_here) then return an error.
+    /// The killed worker is replaced, and its idle connections move to the replacement if there is
+    /// a [descriptor store](Self::descriptor_store). A time below 8 ms counts as 8 ms. A thread
+    /// cannot be killed, so [`run_threads`](Self::run_threads) and [`run_here`](Self::run_here)
+    /// then return an error.
     pub fn hang_timeout(mut self, timeout: Duration) -> Self {
         self.hang_timeout = Some(timeout.max(Duration::from_millis(8)));
         self
@@ -199,7 +204,7 @@ impl Server {
     /// [`next_step`](evcore::EventLoop::next_step), [`Worker::hand_over`] for connections that
     /// leave, and [`Worker::next_arrival`] for connections that arrive. A connection moves with a
     /// state of bytes, which the program makes and understands. `version` is the version of these
-    /// bytes: connections move only to workers of the same version.
+    /// bytes. Connections move only to workers of the same version.
     ///
     /// This is for worker processes on Linux. On other systems [`run`](Self::run) returns an error.
     /// Worker threads keep their connections, and so does the worker of
@@ -209,10 +214,11 @@ impl Server {
         self
     }
 
-    /// With a [handover](Self::handover), sets whether idle connections move from workers that have more
-    /// than the mean to those that have fewer, after the numbers have been uneven for 50 ms. Default: true.
+    /// With a [handover](Self::handover), sets whether idle connections move from workers that have
+    /// more than the mean to those that have fewer, after the numbers have been uneven for 50 ms.
+    /// Default: true.
     ///
-    /// The number that moves is limited by the connections that the program has marked by
+    /// At most as many connections move as the program has marked by
     /// [`set_idle`](evcore::EventLoop::set_idle). The policy must be one that [uses the
     /// group](Policy::uses_group). No connection moves twice within a second.
     pub fn rebalance(mut self, rebalances: bool) -> Self {
@@ -220,24 +226,24 @@ impl Server {
         self
     }
 
-    /// With a [handover](Self::handover), lets the idle connections of a worker that dies move to its
-    /// successor, even if it is killed by SIGKILL. Their clients see no close.
+    /// With a [handover](Self::handover), lets the idle connections of a worker that dies move to
+    /// the worker's successor, even if SIGKILL has killed the worker. The connections stay open.
     ///
-    /// A connection arrives with this state, because its dead worker cannot make a state any more. So
-    /// the state must be enough to serve an idle connection. Call
+    /// A connection arrives with this state, because its dead worker cannot make a state any more.
+    /// So the state must be enough to serve an idle connection. Call
     /// [`set_idle`](evcore::EventLoop::set_idle) only for a connection that needs no other state;
-    /// [`ListenersMut::set_idle_marks`](evcore::ListenersMut::set_idle_marks) documents when to call it.
-    /// Connections that are not idle are closed, as they are without a store. Between the last byte of
-    /// an answer and the mark, a connection is not idle.
+    /// [`ListenersMut::set_idle_marks`](evcore::ListenersMut::set_idle_marks) documents when to
+    /// call it. Connections that are not idle are closed, as they are without a store. After the
+    /// last byte of an answer, a connection is not idle until it is marked.
     ///
     /// Each worker has a [store](Supervisor::descriptor_store), a process that waits. A worker that
-    /// panics closes its connections while it unwinds, unless panics abort. The result of a store is an
-    /// [event](Event::Kept).
+    /// panics closes its connections while it unwinds, unless panics abort. The result of a store
+    /// is reported as an [event](Event::Kept).
     ///
     /// This is for the worker processes of [`run`](Self::run), with a handover, on Linux 5.9 or
     /// later. Otherwise `run` returns an error. [`run_parts`](Self::run_parts),
-    /// [`run_threads`](Self::run_threads) and [`run_here`](Self::run_here) always return one. A TLS
-    /// session in user space cannot be kept.
+    /// [`run_threads`](Self::run_threads) and [`run_here`](Self::run_here) return an error in any
+    /// case. A TLS session in user space cannot be kept.
     ///
     /// ```no_run
     /// # fn work(_: evcore_serve::Worker) -> evcore::Result<()> { Ok(()) }
@@ -268,8 +274,8 @@ impl Server {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
-    /// A header that arrives with the first bytes, as most do, costs two more system calls a connection,
-    /// and one that arrives later some six.
+    /// A header that arrives with the first bytes, as most do, costs two more system calls a
+    /// connection. A header that arrives later costs some six.
     pub fn proxy_protocol(mut self, senders: ProxyProtocol) -> Self {
         self.proxy_protocol = Some(senders);
         self
@@ -309,16 +315,18 @@ impl Server {
     /// (`sd_notify`): its start, its reloads, its stop, the process id of a new binary, and signs
     /// of life if a watchdog waits for them. Does nothing if `NOTIFY_SOCKET` is not set.
     ///
-    /// In the unit: `Type=notify-reload`, and `NotifyAccess=all`, because a new binary (USR2) reports,
-    /// too. The master sends the signs of life, so they continue even if a worker hangs. The worker of
-    /// [`run_here`](Self::run_here) reports only that it serves: leave out `WatchdogSec=` for it.
+    /// In the unit: `Type=notify-reload`, and `NotifyAccess=all`, because a new binary (USR2)
+    /// reports, too. The master sends the signs of life, so they continue even if a worker hangs.
+    /// The worker of [`run_here`](Self::run_here) reports only that it serves, so leave out
+    /// `WatchdogSec=` in its unit.
     ///
-    /// With `FileDescriptorStoreMax=` in the unit (systemd 254), a restart of the service (`systemctl
-    /// restart`) closes nothing. systemd keeps the TCP listeners, and [`bind`](Self::bind) takes them over at
-    /// the next start; for other listeners, call [`stored_listeners`](evcore_prefork::stored_listeners).
-    /// With a [handover](Self::handover) and [`run`](Self::run), it also keeps the connections that can
-    /// move. They arrive at the next start as after a reload, if the version of the states is the same. The
-    /// store needs a descriptor for each listener, and two for each worker.
+    /// With `FileDescriptorStoreMax=` in the unit (systemd 254), a restart of the service
+    /// (`systemctl restart`) refuses no client. systemd keeps the TCP listeners, and
+    /// [`bind`](Self::bind) takes them over at the next start; for other listeners, call
+    /// [`stored_listeners`](evcore_prefork::stored_listeners). With a [handover](Self::handover)
+    /// and [`run`](Self::run), it also keeps the connections that can move. They arrive at the next
+    /// start as after a reload, if the version of the states is the same. The store needs a
+    /// descriptor for each listener, and two for each worker.
     ///
     /// A report that fails is an [event](Event::NotNotified).
     pub fn notify_service_manager(mut self) -> Self {
@@ -326,17 +334,17 @@ impl Server {
         self
     }
 
-    /// Runs the workers as processes, until a signal stops the server. Call it while the process has
-    /// one thread.
+    /// Runs the workers as processes, until a signal stops the server. Call it while the process
+    /// has one thread.
     ///
-    /// `work` runs in each worker, with a copy of the values that it owns, as they were at the fork. It
-    /// calls [`Worker::next_turn`] until that returns false. If it returns an error, another worker is
-    /// started; but if none of the first workers reaches its first turn, the server has failed to start
-    /// ([`Outcome::AllRefused`]).
+    /// `work` runs in each worker, with a copy of the values that it owns, as they were at the
+    /// fork. It must call [`Worker::next_turn`] until that returns false. If `work` returns an
+    /// error, another worker is started. But if none of the first workers reaches its first turn,
+    /// the server has failed to start ([`Outcome::AllRefused`]).
     ///
     /// # Errors
     ///
-    /// The errors of [`Supervisor::run`], and of making the group. An error of the kind
+    /// The errors of [`Supervisor::run`], and of making the group. Also an error of the kind
     /// [`InvalidInput`](io::ErrorKind::InvalidInput) if a setting would have no effect.
     pub fn run<E: fmt::Display>(
         self,
@@ -368,9 +376,9 @@ impl Server {
         })?)
     }
 
-    /// Runs the workers as [`run`](Self::run) does, but passes each worker the [`Parts`] of its loop in
-    /// place of a loop. Use it for a loop over streams that are not sockets. With 0 workers, this
-    /// process serves, as with [`run_here`](Self::run_here).
+    /// Runs the workers as [`run`](Self::run) does, but passes each worker the [`Parts`] of its
+    /// loop in place of a loop. Use it for a loop over streams that are not sockets. With 0
+    /// workers, this process serves, as with [`run_here`](Self::run_here).
     ///
     /// The settings of the loop, of the handover and of the PROXY protocol then have no effect. For
     /// a [`hang_timeout`](Self::hang_timeout), the program calls
@@ -428,9 +436,10 @@ impl Server {
         })?)
     }
 
-    /// Runs the only worker in this process, without a supervisor, until a signal stops it. Nothing
-    /// replaces it. The worker has the shared listeners, and is [ready](Event::Ready) when its
-    /// first turn begins. Neither a reload nor an upgrade is possible. A process can call it once.
+    /// Runs the only worker in this process, without a supervisor, until a signal stops it. It is
+    /// not replaced. The worker has the shared listeners, and is [ready](Event::Ready) when its
+    /// first turn begins. Neither a reload nor an upgrade is possible. A process can call this
+    /// method once.
     ///
     /// ```
     /// use evcore_serve::{Server, Worker};
@@ -467,7 +476,8 @@ impl Server {
         work(worker).map_err(io::Error::other)
     }
 
-    /// Returns whether a service manager keeps listeners and connections while the service restarts.
+    /// Returns whether a service manager keeps listeners and connections while the service
+    /// restarts.
     fn is_kept(&self) -> bool {
         self.service_manager.is_some() && service_store::exists()
     }
@@ -485,10 +495,10 @@ impl Server {
     fn supervised(mut self) -> io::Result<(Supervisor<'static>, Setup)> {
         let mut supervisor = Supervisor::new(self.workers)
             .slots_serve_alone(!self.listeners.own.is_empty())
-            // Each worker reports. Until all new workers have reported, a reload leaves the old
-            // ones alone.
+            // Each worker reports. Until all new workers have reported, a reload does not stop the
+            // old ones.
             .ready_timeout(Duration::MAX)
-            // A worker stops by itself at its timeout; this time is for one that hangs.
+            // A worker stops by itself at its timeout; this time is for a worker that hangs.
             .stop_timeout(self.stop_timeout.saturating_mul(2));
         if let Some(timeout) = self.hang_timeout {
             supervisor = supervisor.hang_timeout(timeout);

@@ -13,8 +13,8 @@ use crate::event::{Event, OnEvent};
 /// A service manager that waits for reports.
 #[derive(Debug, Default)]
 pub(crate) struct ServiceManager {
-    /// True once the first worker serves. Workers that become ready later belong to a reload, whose end
-    /// is reported separately.
+    /// True once the first worker serves. Workers that become ready later belong to a reload, whose
+    /// end is reported separately.
     is_ready: AtomicBool,
     /// True once a new binary has taken the place of this one.
     is_replaced: AtomicBool,
@@ -40,7 +40,7 @@ impl ServiceManager {
         }
     }
 
-    /// A hook that reports each event here, and then passes it on.
+    /// A hook that reports each event to the service manager, and then passes it on.
     pub(crate) fn before(self, next: OnEvent) -> OnEvent {
         Arc::new(move |event| {
             if let Err(error) = self.report(&event) {
@@ -61,13 +61,14 @@ impl ServiceManager {
                     let now = NotifyState::monotonic_usec_now()?;
                     sd_notify::notify(&[NotifyState::Reloading, now])
                 }
-                // A service manager that has requested the reload waits for its beginning and its end.
+                // A service manager that has requested the reload waits for its beginning and its
+                // end.
                 Reload::Stuck => {
                     let now = NotifyState::monotonic_usec_now()?;
                     sd_notify::notify(&[NotifyState::Reloading, now])?;
                     sd_notify::notify(&[NotifyState::Ready])
                 }
-                // The end is the same whether the new workers serve or the old ones go on.
+                // The report is the same whether the new workers serve or the old ones go on.
                 Reload::Done | Reload::Refused | Reload::Drained => {
                     sd_notify::notify(&[NotifyState::Ready])
                 }

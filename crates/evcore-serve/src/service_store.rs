@@ -1,7 +1,8 @@
-//! A service manager's store of descriptors, as systemd has it (`FileDescriptorStoreMax=`): it keeps them
-//! open while the service restarts, and passes them to the next start.
+//! A service manager's store of descriptors, as systemd has it (`FileDescriptorStoreMax=`). The
+//! service manager keeps them open while the service restarts, and passes them to the next start.
 //!
-//! systemd sends no answer. If its store is full, it closes what it gets, and logs that.
+//! systemd sends no answer. If its store is full, it closes the descriptors that it gets, and logs
+//! that.
 
 use std::env;
 use std::io::{self, IoSlice};
@@ -14,19 +15,20 @@ use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg}
 /// Maximum number of descriptors of a message, Linux's limit (`SCM_MAX_FD`).
 const DESCRIPTORS_MAX: usize = 253;
 
-/// Returns whether the service manager has a store for this service. systemd sets the variable from version
-/// 254 on.
+/// Returns whether the service manager has a store for this service. systemd sets the variable from
+/// version 254 on.
 pub(crate) fn exists() -> bool {
     let max = env::var("FDSTORE").ok();
     let max = max.and_then(|max| max.parse::<u64>().ok());
     max.is_some_and(|max| max > 0) && env::var_os("NOTIFY_SOCKET").is_some()
 }
 
-/// Makes the store keep these descriptors under a name, in place of those that it has under that name.
+/// Makes the store keep these descriptors under a name, in place of those that it has under that
+/// name.
 ///
 /// # Errors
 ///
-/// The errors of the socket. Some of the descriptors may be in the store.
+/// The errors of the socket. Some of the descriptors may be in the store nevertheless.
 pub(crate) fn replace(name: &str, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
     let Some(path) = env::var_os("NOTIFY_SOCKET") else {
         return Ok(());

@@ -7,8 +7,8 @@ use evcore::net::Resource;
 
 /// A shortage that keeps a worker from accepting all waiting clients, or the end of all shortages.
 ///
-/// [`Event::Shortage`](crate::Event::Shortage) reports each kind once when it begins, and once that all
-/// of them have ended. After that, a new shortage is reported again.
+/// [`Event::Shortage`](crate::Event::Shortage) reports each kind once when it begins, and once that
+/// all of them have ended. After that, a new shortage is reported again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Shortage {
@@ -18,7 +18,7 @@ pub enum Shortage {
         /// The limit.
         limit: u32,
     },
-    /// The worker ran out of descriptors or memory as it accepted.
+    /// The worker ran out of descriptors or memory while it accepted clients.
     Exhausted(Resource),
     /// No shortage has come back for ten seconds.
     Over,
@@ -92,7 +92,7 @@ impl Shortages {
 }
 
 impl Counted {
-    /// Returns whether it lasts, or whether the loop has counted it since the last call.
+    /// Returns whether the shortage lasts, or the loop has counted it since the last call.
     fn is_seen(&mut self, count: u64, lasts: bool) -> bool {
         let has_come = self.count != count;
         self.count = count;

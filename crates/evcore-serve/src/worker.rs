@@ -71,25 +71,27 @@ impl Worker {
     }
 
     /// Begins the next turn: waits until a step comes. Returns false when the worker has stopped;
-    /// its function then returns.
+    /// its function should then return.
     ///
     /// The first call reports that the worker is ready, so open everything that it needs before
     /// this call. A stop signal ends the wait. After QUIT, or a reload, the loop [shuts
     /// down](EventLoop::shutdown): its listeners are closed, idle connections are evicted, and the
-    /// others have the [timeout](crate::Server::stop_timeout). After TERM it stops at once, or, if a
-    /// service manager keeps its connections, after the turn in which its idle ones have left.
+    /// others have the [timeout](crate::Server::stop_timeout). After TERM the worker stops at once,
+    /// or, if a service manager keeps its connections, after the turn in which its idle ones have
+    /// left.
     ///
-    /// With a [handover](crate::Server::handover), a worker that is replaced does not shut its loop down
-    /// while its successor takes the connections.
+    /// With a [handover](crate::Server::handover), a worker that is replaced does not shut its loop
+    /// down while its successor takes the connections.
     ///
     /// # Errors
     ///
-    /// The errors of [`EventLoop::wait`]: the loop cannot go on. Return the error, and the
-    /// supervisor starts another worker.
+    /// The errors of [`EventLoop::wait`], after which the loop cannot go on. Return the error, and
+    /// the supervisor starts another worker.
     ///
     /// # Panics
     ///
-    /// If the program has not taken an [arrival](Self::next_arrival) from another worker in the turn before.
+    /// If the program has not taken an [arrival](Self::next_arrival) from another worker in the
+    /// turn before.
     pub fn next_turn(&mut self) -> evcore::Result<bool> {
         self.begin_turn();
         self.supervised.waits();
@@ -98,10 +100,10 @@ impl Worker {
         goes_on
     }
 
-    /// Does the same as [`next_turn`](Self::next_turn), and calls `between` after the end of the last
-    /// turn and before the wait. A [watchdog](evcore::InstrumentOptions::watchdog) reports there in
-    /// time, and not only when the next event comes. Keep the call short: under a policy with a lock,
-    /// the worker may hold the accept lock meanwhile.
+    /// Does the same as [`next_turn`](Self::next_turn), and calls `between` after the end of the
+    /// last turn and before the wait. Read the reports of a
+    /// [watchdog](evcore::InstrumentOptions::watchdog) there, so that they do not wait for the next
+    /// event. Keep the call short, because the worker may hold the accept lock meanwhile.
     ///
     /// # Errors
     ///
@@ -144,7 +146,7 @@ impl Worker {
 
     /// The next step of this turn, as [`EventLoop::next_step`] returns it. With a
     /// [handover](crate::Server::handover) or the [PROXY protocol](crate::Server::proxy_protocol),
-    /// call this in its place, because it keeps back the steps that are not the program's.
+    /// call this in its place, because it handles the steps that are not for the program.
     #[inline]
     pub fn next_step(&mut self) -> Option<Step> {
         while let Some(step) = self.ev.next_step() {
@@ -160,18 +162,18 @@ impl Worker {
         None
     }
 
-    /// Hands connections over to a successor that takes them, or gives some to another worker that has
-    /// fewer. It also leaves them for the next start, if a [service
-    /// manager](crate::Server::notify_service_manager) keeps them. Call it after the steps of each turn, for
-    /// each map of connections. If no connection is to leave, it does nothing.
+    /// Hands connections over to a successor that takes them, gives some to another worker that has
+    /// fewer, or leaves them for the next start, if a [service
+    /// manager](crate::Server::notify_service_manager) keeps them. Call this after the steps of
+    /// each turn, for each map of connections. It does nothing while no connection may leave.
     ///
     /// A connection leaves if `state` returns bytes for it: all that was read and not handled, and
     /// all that is not sent. Its token ends, with its timers and posts, and its value is dropped.
-    /// It stays if `state` returns `None`, for example because a response is under way; the next
-    /// turn asks again.
+    /// It stays if `state` returns `None`, for example because a response is under way; `state` is
+    /// called again in the next turn.
     ///
-    /// If the successor dies before it has taken a connection, its replacement gets the connection. If
-    /// none does, it [arrives](Self::next_arrival) here again.
+    /// If the successor dies before it has taken a connection, its replacement gets the connection.
+    /// If there is no replacement, the connection [arrives](Self::next_arrival) here again.
     ///
     /// Costs O(indices up to the highest that the map had) while connections
     /// [leave](Self::is_leaving), or are given to another worker.
@@ -194,18 +196,18 @@ impl Worker {
         }
     }
 
-    /// Hands sessions of two connections over, as [`hand_over`](Self::hand_over) does with single ones,
-    /// for example the client and the upstream of a proxy. Both connections move, or neither does. They
-    /// arrive as one [`Arrival`] with a [partner](Arrival::partner).
+    /// Hands sessions of two connections over, as [`hand_over`](Self::hand_over) does with single
+    /// ones, for example the client and the upstream of a proxy. Both connections move, or neither
+    /// does. They arrive as one [`Arrival`] with a [partner](Arrival::partner).
     ///
-    /// `state` is called for each connection. If it returns the token of the partner and the bytes of
-    /// the state, the session leaves. The connection for which it was called is then the stream of the
-    /// arrival.
+    /// `state` is called for each connection. If it returns the token of the partner and the bytes
+    /// of the state, the session leaves. The connection for which it was called is then the stream
+    /// of the arrival.
     ///
     /// # Panics
     ///
-    /// If a state has more than [`STATE_BYTES_MAX`](crate::STATE_BYTES_MAX) bytes, or if the partner is not
-    /// another connection of the map.
+    /// If a state has more than [`STATE_BYTES_MAX`](crate::STATE_BYTES_MAX) bytes, or if the
+    /// partner is not another connection of the map.
     #[inline]
     pub fn hand_over_pairs<T>(
         &mut self,
@@ -221,8 +223,8 @@ impl Worker {
         }
     }
 
-    /// The next connection that has arrived from another worker, or has come back; `None` if there is no
-    /// further one. Call it until then, after the steps of each turn and after
+    /// The next connection that has arrived from another worker, or has come back; `None` if there
+    /// is no further one. Call this until it returns `None`, after the steps of each turn and after
     /// [`hand_over`](Self::hand_over).
     pub fn next_arrival(&mut self) -> Option<Arrival> {
         self.handover.as_mut()?.next_arrival(&mut self.ev)
@@ -238,16 +240,17 @@ impl Worker {
         self.supervised.stop().is_some() && !self.handover.as_deref().is_some_and(moves)
     }
 
-    /// Returns whether this worker's connections can move: [`Server::handover`](crate::Server::handover)
-    /// was called, and the worker is a process. The program then has to answer
-    /// [`hand_over`](Self::hand_over) and [`next_arrival`](Self::next_arrival).
+    /// Returns whether this worker's connections can move:
+    /// [`Server::handover`](crate::Server::handover) was called, and the worker is a process. The
+    /// program then has to call [`hand_over`](Self::hand_over) and
+    /// [`next_arrival`](Self::next_arrival).
     #[must_use]
     pub fn hands_over(&self) -> bool {
         self.handover.is_some()
     }
 
-    /// Returns whether this worker is being replaced, and its successor takes its connections, or they wait
-    /// for the [next start](crate::Server::notify_service_manager) of the service.
+    /// Returns whether this worker is being replaced, and its successor takes its connections, or
+    /// they wait for the [next start](crate::Server::notify_service_manager) of the service.
     ///
     /// Busy connections may stay until they are idle. Connections that cannot move end as usual, at
     /// the latest with the [timeout](crate::Server::stop_timeout).
@@ -256,7 +259,7 @@ impl Worker {
         self.handover.as_ref().is_some_and(|one| one.is_leaving())
     }
 
-    /// The number of connections that have moved so far. A session of two connections counts as
+    /// The numbers of connections that have moved so far. A session of two connections counts as
     /// two.
     #[must_use]
     pub fn moves(&self) -> Moves {

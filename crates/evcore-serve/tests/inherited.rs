@@ -1,5 +1,5 @@
-//! Listeners of an older binary that a new binary does not use. This test plays the older binary, and
-//! starts itself again as the new one.
+//! Listeners of an older binary that a new binary does not use. This test plays the older binary,
+//! and starts itself again as the new one.
 
 use std::{
     env,
@@ -14,8 +14,8 @@ use evcore::Listener;
 use evcore_serve::{Event, Server, Worker, prefork::INHERITED};
 use rustix::io::{FdFlags, fcntl_setfd};
 
-/// The environment variable of the new binary: the address that it binds, or `own` for listeners that its
-/// workers do not share.
+/// The environment variable of the new binary: the address that it binds, or `own` for listeners
+/// that its workers do not share.
 const LISTENS_AT: &str = "EVCORE_TEST_LISTENS_AT";
 
 #[test]
@@ -46,7 +46,7 @@ fn inherited_listeners_that_are_not_taken_are_closed() {
 struct NewBinary(Child);
 
 impl NewBinary {
-    /// Starts it, and waits until it serves.
+    /// Starts the new binary, and waits until it serves.
     fn start(inherited: &str, listens_at: &str) -> Self {
         let mut command = Command::new(env::current_exe().unwrap());
         command.args([

@@ -1,4 +1,5 @@
-//! The lines of a server's log, in a process of its own, because it may have one such worker.
+//! The lines of a server's log, in a separate process, because a process may have only one worker
+//! without a supervisor.
 
 use std::{
     net::TcpStream,
@@ -58,7 +59,8 @@ fn a_shortage_is_a_line_when_it_begins_and_when_it_is_over() {
     assert_eq!(*lines.lock().unwrap(), expected);
 }
 
-/// A turn that waits for nothing. A turn reports what was short at the end of the one before.
+/// Takes a turn that does not wait. Its beginning reports what was short at the end of the turn
+/// before.
 fn next_turn(worker: &mut Worker) -> evcore::Result<()> {
     worker.ev.handle().wake();
     assert!(worker.next_turn()?);

@@ -1,5 +1,5 @@
-//! A listener that a service manager has kept since the last run. This test plays the service manager, and
-//! starts itself again as the server.
+//! A listener that a service manager has kept since the last run. This test plays the service
+//! manager, and starts itself again as the server.
 
 use std::env;
 use std::io::{BufRead, BufReader};
@@ -34,7 +34,7 @@ fn a_stored_listener_is_taken_over_or_closed() {
 struct Process(Child);
 
 impl Process {
-    /// Starts it with a stored listener, and waits until it serves.
+    /// Starts the server with a stored listener, and waits until it serves.
     fn start(stored: OwnedFd, address: &str) -> Self {
         let mut command = Command::new("sh");
         // The listener gets the first number that a service manager passes.

@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 use super::Config;
 use crate::stop::Stop;
 
-/// The time from a fast stop to the kill.
+/// The time from a fast stop to the kill, or until a thread counts as stuck.
 const KILL_AFTER: Duration = Duration::from_secs(1);
 
-/// The time from the last stage until a worker counts as stuck. It may be a thread, or a process
-/// that the kernel does not release.
+/// The time from the kill until a worker counts as stuck, because the kernel does not release its
+/// process.
 const STUCK_AFTER: Duration = Duration::from_secs(1);
 
 /// A stop that is under way. It can only get harder.
@@ -57,7 +57,7 @@ impl Escalation {
         }
     }
 
-    /// Requests the stop again. Nothing changes unless it is faster now.
+    /// Requests a stop again. Nothing changes unless it is faster than the present one.
     pub(crate) fn hasten(&mut self, stop: Stop, now: Instant) {
         if stop > self.stop() {
             self.enter(Stage::Fast, now);

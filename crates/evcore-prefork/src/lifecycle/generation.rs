@@ -1,5 +1,4 @@
-//! A generation: workers that were started for the same reason, one for each index. They are
-//! stopped together.
+//! A generation: the workers of one start or reload, one for each index. They are stopped together.
 
 use std::time::{Duration, Instant};
 
@@ -18,20 +17,21 @@ const BACKOFF_MAX: Duration = Duration::from_secs(10);
 /// of nginx's `accept_mutex_delay`.
 pub(crate) const UNSERVED_MAX: Duration = Duration::from_millis(500);
 
-/// Places for workers, and how far their stop has come.
+/// The places for workers, and the progress of their stop.
 #[derive(Debug)]
 pub(crate) struct Generation {
     /// Its row in the table of slots.
     pub(crate) row: usize,
     places: Vec<Place>,
-    /// The stop; none while the generation serves.
+    /// The stop; `None` while the generation serves.
     pub(crate) escalation: Option<Escalation>,
 }
 
 /// The readiness of a generation to take over from the older ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Takeover {
-    /// Each of its workers serves, has served, or has refused; and not all have refused.
+    /// Each of its workers counts as ready, was ready before it died, or has refused, and not all
+    /// have refused.
     Now,
     /// It can take over at this time, unless an event comes before.
     At(Instant),
@@ -61,7 +61,7 @@ impl Generation {
         place.last_start = Some(now);
     }
 
-    /// Records that a worker could not be started. It counts as a crash.
+    /// Records that a worker could not be started, which counts as a crash.
     pub(crate) fn start_failed(&mut self, index: usize, now: Instant) {
         let place = &mut self.places[index];
         place.last_start = Some(now);
@@ -103,7 +103,7 @@ impl Generation {
         }
     }
 
-    /// Begins its stop. Its workers are no longer replaced.
+    /// Begins the stop of this generation. Its workers are no longer replaced.
     pub(crate) fn retire(&mut self, escalation: Escalation) {
         debug_assert!(self.is_serving(), "a generation is retired once");
         self.escalation = Some(escalation);
@@ -141,7 +141,7 @@ impl Generation {
         self.places.iter().map(Place::coverage).collect()
     }
 
-    /// The coverage by the place of one index alone.
+    /// The coverage by only the place of this index.
     pub(crate) fn coverage_at(&self, index: usize) -> Coverage {
         self.places[index].coverage()
     }
@@ -180,8 +180,8 @@ impl Vacancy {
     /// The time at which to start its worker.
     ///
     /// If no other worker serves the same clients, the pause is shorter, and begins at the last
-    /// start. So a worker that has lived longer than the pause is replaced at once, and workers that
-    /// crash immediately are not started in a busy loop.
+    /// start. So a worker that has lived longer than the pause is replaced at once, and workers
+    /// that crash immediately are not started in a busy loop.
     pub(crate) fn start_at(self, coverage: Coverage) -> Instant {
         match coverage.last_start {
             Some(last) if !coverage.is_served => {
@@ -260,7 +260,8 @@ impl Place {
         }
     }
 
-    /// The time from which it no longer delays a takeover, if nothing happens. None for never.
+    /// The time from which this place no longer delays a takeover, if no event comes before. `None`
+    /// for never.
     fn ready_at(&self, ready_timeout: Duration, now: Instant) -> Option<Instant> {
         match self.state {
             _ if self.was_ready => Some(now),
@@ -404,7 +405,7 @@ mod tests {
         generation.ready(0);
         generation.ended(1, false, now);
         assert_eq!(generation.takeover(READY_TIMEOUT, now), Takeover::NotYet);
-        // A worker that dies after it was ready does not delay it.
+        // A worker that dies after it was ready does not delay the takeover.
         generation.ended(0, false, now);
         generation.started(1, now);
         generation.ready(1);

@@ -52,7 +52,7 @@ impl Fixture {
         server
     }
 
-    /// A reload starts workers in this row.
+    /// Begins a reload, which starts workers in this row.
     #[track_caller]
     fn begin_reload(&mut self, row: usize, workers: usize) {
         self.lifecycle.reload();
@@ -60,14 +60,14 @@ impl Fixture {
         self.start(row, workers);
     }
 
-    /// The reload ends, and the workers of the old row get their stop.
+    /// Checks that the reload ends, and that the workers of the old row get their stop.
     #[track_caller]
     fn ends_reload(&mut self, old: usize) {
         assert_eq!(self.next(), Action::Report(Reload::Done));
         assert_eq!(self.next(), Action::Stop(old, Stop::Graceful));
     }
 
-    /// A whole reload of the one worker, from the old row to this one.
+    /// Reloads a server with one worker, from the old row to this one.
     #[track_caller]
     fn reload(&mut self, row: usize, old: usize) {
         self.begin_reload(row, 1);
@@ -116,25 +116,25 @@ impl Fixture {
         self.lifecycle.drain(self.now);
     }
 
-    /// There is nothing to do until something happens.
+    /// Checks that the master waits without a limit.
     #[track_caller]
     fn waits(&mut self) {
         assert_eq!(self.next(), Action::Wait(None));
     }
 
-    /// There is nothing to do for a limited time.
+    /// Checks that the master waits for a limited time.
     #[track_caller]
     fn waits_for_a_time(&mut self) {
         assert!(matches!(self.next(), Action::Wait(Some(_))));
     }
 
-    /// The workers of a row get a stop.
+    /// Checks that the workers of a row get a stop.
     #[track_caller]
     fn stops(&mut self, row: usize, stop: Stop) {
         assert_eq!(self.next(), Action::Stop(row, stop));
     }
 
-    /// The server has ended by this stop.
+    /// Checks that the server has ended by this stop.
     #[track_caller]
     fn is_stopped(&mut self, stop: Stop) {
         assert_eq!(self.next(), Action::Done(Outcome::Stopped(stop)));
@@ -341,7 +341,7 @@ fn a_fast_stop_also_reaches_a_generation_that_had_more_time() {
     server.is_stopped(Stop::Fast);
 }
 
-/// A server with a stuck thread: after a reload it got a fast stop a second ago, and runs on.
+/// A server with a stuck thread, which runs on a second after the fast stop that followed a reload.
 fn stuck_thread() -> Fixture {
     let mut server = Fixture::with(Config {
         can_kill: false,

@@ -101,7 +101,7 @@ pub(crate) fn run_main(name: &str) {
     }
 }
 
-/// Prints a line for each call of a hook.
+/// A supervisor that prints a line for each call of a hook.
 fn logging<'a>(workers: usize) -> Supervisor<'a> {
     Supervisor::new(workers)
         .on_start(|worker| println!("started {}", name(worker)))
@@ -129,7 +129,7 @@ fn run(supervisor: Supervisor<'_>, work: impl FnMut(Worker) -> i32) {
     }
 }
 
-/// The first worker hangs in a turn. Others take longer than the timeout only in a wait.
+/// The first worker hangs in a turn. Later workers take longer than the timeout only in a wait.
 fn hangs_at_first() {
     let forked = Cell::new(0);
     let supervisor = logging(1)
@@ -237,7 +237,7 @@ fn fail_at_first() {
         println!("started {}", name(worker));
         forked.set(forked.get() + 1);
     });
-    // A worker has the count at the time of its fork.
+    // A worker process has a copy of the count as it was at the fork.
     run(supervisor, |worker| match forked.get() {
         0 => 0,
         1 => 1,
@@ -292,7 +292,8 @@ fn bystander() {
     println!("bystander {}", child.wait().unwrap());
 }
 
-/// Prints how many more descriptors than before are open, in a worker and after the end of all.
+/// Prints how many more descriptors than before are open, in a worker and after the end of all
+/// workers.
 #[cfg(target_os = "linux")]
 fn descriptors() {
     let open = || std::fs::read_dir("/proc/self/fd").unwrap().count();
@@ -315,7 +316,8 @@ fn pinned() {
     });
 }
 
-/// Lowers the master's limit on descriptors, once its worker runs, below those that it waits for.
+/// Lowers the master's limit on descriptors once its worker runs, so that the master's `poll`
+/// fails.
 #[cfg(target_os = "linux")]
 fn no_wait() {
     let supervisor = logging(1).on_start(|worker| {

@@ -21,7 +21,8 @@ pub(crate) const MAIN_FLAG: &str = "--child-main";
 /// The timeout, which is far longer than any step takes on a busy machine.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The server, its workers and whatever else it started: one process group, killed on drop.
+/// The server, its workers and everything else that it has started: one process group, which is
+/// killed on drop.
 pub(crate) struct Server {
     child: Child,
     lines: Receiver<String>,
@@ -165,7 +166,7 @@ impl Server {
         kill_process(self.pid(), signal).unwrap();
     }
 
-    /// Waits until the master has a child besides this one.
+    /// Waits until the master has a child besides this one, and returns the child's id.
     #[cfg(target_os = "linux")]
     pub(crate) fn wait_for_child_beside(&self, known: Pid) -> Pid {
         let master = self.pid().as_raw_pid();
@@ -197,7 +198,8 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // The group may have ended by itself; its number is held by the child that is not reaped.
+        // The group may have ended by itself; its number stays in use, because the child has not
+        // been reaped.
         let _ = kill_process_group(self.pid(), Signal::KILL);
         let _ = self.child.wait();
     }

@@ -1,4 +1,4 @@
-//! The tests: each name is what must hold.
+//! The tests. The name of each test states what must hold.
 
 mod blocked_signals;
 #[cfg(target_os = "linux")]
@@ -6,7 +6,7 @@ mod descriptor_store;
 #[cfg(target_os = "linux")]
 mod mailboxes;
 mod reload;
-// Elsewhere rustix does not return the name of a new terminal.
+// On NetBSD and OpenBSD, rustix does not return the name of a new terminal.
 #[cfg(not(any(target_os = "netbsd", target_os = "openbsd")))]
 mod terminal;
 mod threads;

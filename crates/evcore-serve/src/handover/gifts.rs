@@ -17,7 +17,7 @@ where
     /// Number of connections that the plan gives to another worker, and that may leave now.
     pub(super) fn giving_room(&mut self, ev: &mut EventLoop<impl Acceptor<Stream = S>>) -> usize {
         let give = ev.listeners().take_give();
-        // With connections that have arrived since the plan, this worker gives none.
+        // If connections have arrived since the plan was made, this worker gives none.
         if let Some(give) = give.filter(|_| self.arrived.is_empty()) {
             let active = ev.stats().active;
             let follows = |(giving, _): &mut (Giving<D>, _)| giving.follow(give, active);
@@ -37,7 +37,7 @@ where
         let (active, now) = (ev.stats().active, ev.clock().instant());
         let giving = match Giving::open(give, active, mailbox, self.version, now) {
             Ok(giving) => giving,
-            // The plan tries again. A full mailbox is that of a worker that hangs.
+            // The next plan tries again. A full mailbox is that of a worker that hangs.
             Err(Error::MailboxFull) => return,
             Err(error) => return self.report(&error),
         };
@@ -47,7 +47,7 @@ where
                 self.giving = Some((giving, token));
                 self.arm_giving(ev);
             }
-            // The plan tries again.
+            // The next plan tries again.
             Err(error) => self.report(&error),
         }
     }
@@ -89,7 +89,7 @@ where
         }
     }
 
-    /// Takes back what the other worker has not taken.
+    /// Closes the channel, and takes back the connections that the other worker has not taken.
     pub(super) fn end_giving(&mut self, ev: &mut EventLoop<impl Acceptor<Stream = S>>) {
         let Some((giving, token)) = self.giving.take() else {
             return;

@@ -28,8 +28,8 @@ where
         }
     }
 
-    /// Puts connections into the mailbox of the next start. If they do not fit, the worker stops as it does
-    /// without a service manager.
+    /// Puts connections into the mailbox of the next start. If they do not fit, the worker stops as
+    /// it does without a service manager.
     pub(super) fn deposit(
         &mut self,
         ev: &mut EventLoop<impl Acceptor<Stream = S>>,
@@ -60,7 +60,7 @@ where
         ev.post_next(self.own, Ready::NONE);
     }
 
-    /// Returns whether connections have come since the last call that may be deposited.
+    /// Returns whether connections that may be deposited have come since the last call.
     pub(super) fn has_more_to_deposit(&mut self) -> bool {
         match &mut self.phase {
             Phase::Depositing { has_more, .. } => mem::take(has_more),

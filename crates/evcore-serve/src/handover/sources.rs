@@ -15,7 +15,7 @@ pub(super) enum Source<D> {
     Receiver(Receiver<D>),
     /// The sender of the departure.
     Sender,
-    /// The channel of what is given away.
+    /// The channel to a worker that gets connections while this one serves.
     Giving,
 }
 
@@ -25,7 +25,8 @@ where
     D: Descriptor + poller::Source,
     M: MailboxEnds<Descriptor = D>,
 {
-    /// Watches a receiver. A receiver that the loop cannot watch is dropped, and its sender tries again.
+    /// Watches a receiver. A receiver that the loop cannot watch is dropped, and its sender tries
+    /// again.
     pub(super) fn watch(
         &mut self,
         ev: &mut EventLoop<impl Acceptor<Stream = S>>,
@@ -41,7 +42,8 @@ where
         self.remove_sources(ev, |source| matches!(source, Source::Mailbox(_)));
     }
 
-    /// Takes no connection any more, because connections end here now. Their senders keep them.
+    /// Stops taking connections, because connections end in this worker now. The senders keep
+    /// theirs.
     pub(super) fn close_receivers(&mut self, ev: &mut EventLoop<impl Acceptor<Stream = S>>) {
         self.remove_sources(ev, |source| matches!(source, Source::Receiver(_)));
     }

@@ -43,7 +43,8 @@ fn an_error_before_the_first_turn_is_a_failed_start() {
         "worker 0 cannot start: out of luck"
     );
 
-    // This comes last, because a process can have one such worker, and then no supervisor.
+    // This comes last, because a process with such a worker can have no supervisor and no second
+    // such worker.
     let supervised = evcore_prefork::Worker::solo().unwrap();
     let (later, lines) = server(1);
     let loops = later.setup(2).unwrap().loops;

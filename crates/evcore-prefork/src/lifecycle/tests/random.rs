@@ -37,7 +37,7 @@ fn event() -> impl Strategy<Value = Event> {
     ]
 }
 
-/// The last request that the workers of a row were sent.
+/// The last request that was sent to the workers of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sent {
     Stop(Stop),
@@ -229,7 +229,8 @@ impl Observer {
             && (!self.config.slots_serve_alone || worker.index == slot.index)
     }
 
-    /// Enters a new generation. Its row may have had another one, without workers.
+    /// Records a new generation. Its row may have belonged to an earlier one, whose workers have
+    /// ended.
     fn new_generation(&mut self) {
         let row = self.lifecycle.generations.last().unwrap().row;
         assert!(!self.has_workers(row));

@@ -145,7 +145,7 @@ fn stuck() -> Fixture {
 #[test]
 fn a_reload_is_stuck_if_the_workers_of_all_rows_do_not_end() {
     let mut server = stuck();
-    // The kill may end them: a reload waits for a second.
+    // The kill may still end the workers, so a reload waits for a second.
     server.lifecycle.reload();
     assert_eq!(server.next(), Action::Report(Reload::Waiting));
     server.waits_for(Duration::from_secs(1));

@@ -1,4 +1,4 @@
-//! The pauses before restarts: a server is without a worker only briefly, and does not start
+//! The pauses before restarts. A server is without a worker only briefly, and does not start
 //! workers in a busy loop.
 
 use super::*;
@@ -6,7 +6,8 @@ use super::*;
 /// The bound on the time without a worker: the default of nginx's `accept_mutex_delay`.
 const UNSERVED_MAX: Duration = Duration::from_millis(500);
 
-/// Kills each worker as soon as it is started, during this time. Returns when each was started.
+/// Kills each worker as soon as it is started, during this time. Returns the time and slot of each
+/// start.
 fn kill_all_for(server: &mut Fixture, time: Duration) -> Vec<(Instant, Slot)> {
     let (mut starts, end) = (Vec::new(), server.now + time);
     loop {
@@ -74,7 +75,8 @@ fn the_backoff_is_kept_while_another_worker_lives() {
         server.start_one(Slot { row: 0, index: 1 });
     }
     server.end(0, 1);
-    // When the other worker has died too, the pause is shortened. The other one is due first.
+    // Once both workers are dead, their pauses are shortened. Slot 0, which has crashed once, is
+    // due first.
     server.end(0, 0);
     assert_eq!(server.next(), Action::Start(Slot { row: 0, index: 0 }));
 }

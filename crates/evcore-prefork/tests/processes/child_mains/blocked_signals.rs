@@ -1,4 +1,4 @@
-//! An application that blocks HUP during its own start, and gets one meanwhile.
+//! An application that blocks HUP during its own start, and gets a HUP meanwhile.
 
 #![allow(unsafe_code, reason = "a mask of signals, which rustix leaves out")]
 

@@ -1,8 +1,8 @@
 //! Workers with descriptor stores.
 //!
-//! A client sends commands of one line. The answer to `who` is the process id of its worker. After `hold`
-//! the connection is busy until the next command. `return` makes the worker return, and `exit` makes it
-//! end without returning.
+//! A client sends commands of one line. The answer to `who` is the process id of its worker. After
+//! `hold` the connection is busy until the next command. `return` makes the worker return, and
+//! `exit` makes it end without returning.
 
 use std::{
     io::{Read, Write},
@@ -43,7 +43,8 @@ fn serve(workers: usize) {
     });
 }
 
-/// Sends the connections again to each successor that dies, and gives up after 20 seconds without a message.
+/// Sends the connections to the successor, and if it dies, to the next one. Gives up after 20
+/// seconds without a message.
 fn hand_on(kept: Kept) -> usize {
     let successor = kept.to_successor().try_clone_to_owned().unwrap();
     let idle = kept.descriptors.into_iter();
@@ -54,7 +55,7 @@ fn hand_on(kept: Kept) -> usize {
         tv_nsec: 0,
     };
     while !idle.is_empty() {
-        // Without a master there is no successor.
+        // This fails if the master, which holds the receiving end, has ended.
         let Ok(mut sender) = Sender::open(&successor, 1) else {
             return 0;
         };
@@ -117,7 +118,7 @@ impl Server {
         println!("ready {} {}", self.worker.index(), self.worker.pid());
         while self.worker.stop() != Some(Stop::Fast) {
             if self.worker.stop().is_some() {
-                // This server has no handover: its clients end with it.
+                // This server has no handover, so its clients end with the worker.
                 return 0;
             }
             self.wait();
@@ -140,7 +141,7 @@ impl Server {
         self.mailboxes.iter().map(AsFd::as_fd).for_each(&mut add);
         self.receivers.iter().map(AsFd::as_fd).for_each(&mut add);
         self.clients.iter().map(AsFd::as_fd).for_each(&mut add);
-        // A signal may interrupt it.
+        // A signal may interrupt the wait.
         let _ = poll(&mut entries, None);
         if !entries[0].revents().is_empty() {
             let _ = (&self.wake).read(&mut [0; 64]);
@@ -172,7 +173,7 @@ impl Server {
         self.receivers = receivers;
     }
 
-    /// Returns whether the worker is told to return.
+    /// Returns whether a client has sent `return`.
     fn answer_clients(&mut self) -> bool {
         let mut returns = false;
         let me = format!("{}\n", self.worker.pid());

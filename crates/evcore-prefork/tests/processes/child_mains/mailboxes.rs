@@ -1,9 +1,10 @@
 //! Workers that give their clients to each other.
 //!
-//! A client sends commands of one line. The answer to each command is the slot and the process id of
-//! the client's worker. `who` does nothing else. After `give 1` the worker gives all its clients to
-//! slot 1. `die` makes it kill itself when the next batch arrives. A worker that gets a graceful stop
-//! gives its clients to its successor, and keeps those that come back until they leave.
+//! A client sends commands of one line. The answer to each command is the slot and the process id
+//! of the client's worker. `who` does nothing else. After `give 1` the worker gives all its clients
+//! to slot 1. After `die` the worker kills itself when the next batch arrives. A worker that gets a
+//! graceful stop gives its clients to its successor, and keeps the clients that come back until
+//! they leave.
 
 use std::{
     env, fs,
@@ -77,8 +78,8 @@ fn count_descriptors() {
     println!("more afterwards: {}", open() - before);
 }
 
-/// The main of a binary with mailboxes and, after the upgrade, of one without. The new worker prints how
-/// many of the inherited mailboxes are open in its process.
+/// The main of a binary with mailboxes and, after the upgrade, of one without. The new worker
+/// prints how many of the inherited mailboxes are open in its process.
 fn then_none() {
     let Some(numbers) = env::var_os("EVCORE_MAILBOXES") else {
         return serve_as_processes(2, 1);
@@ -87,8 +88,8 @@ fn then_none() {
     let links = numbers
         .split(',')
         .map(|number| format!("/proc/self/fd/{number}"));
-    // A closed number may be reused, so the links are compared. The old binary keeps the mailboxes open,
-    // so no other file has the same link.
+    // A closed number may be reused, so the links are compared. The old binary keeps the mailboxes
+    // open, so no other file has the same link.
     let inherited: Vec<_> = links
         .map(|link| (fs::read_link(&link).unwrap(), link))
         .collect();
@@ -164,7 +165,7 @@ impl Server {
         self.receivers.iter().map(AsFd::as_fd).for_each(&mut add);
         self.senders.iter().map(AsFd::as_fd).for_each(&mut add);
         self.clients.iter().map(AsFd::as_fd).for_each(&mut add);
-        // A signal may interrupt it.
+        // A signal may interrupt the wait.
         let _ = poll(&mut entries, None);
         if !entries[0].revents().is_empty() {
             let _ = (&self.wake).read(&mut [0; 64]);

@@ -1,4 +1,4 @@
-//! Reloads.
+//! Servers that the tests reload.
 
 use std::{cell::Cell, time::Duration};
 
@@ -43,7 +43,7 @@ fn by_generation(workers: usize, work: fn(u32, Worker) -> i32) {
                 println!("reload {reload:?}");
                 reloads.set(reloads.get() + u32::from(reload == Reload::Started));
             });
-    // A worker has the count at the time of its fork.
+    // A worker process has a copy of the count as it was at the fork.
     run(supervisor, |worker| work(reloads.get(), worker));
 }
 

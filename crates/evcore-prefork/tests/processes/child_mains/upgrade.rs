@@ -21,7 +21,7 @@ pub(super) fn run_main(name: &str) -> bool {
     true
 }
 
-/// A master that sends the new binary a HUP as soon as it knows its process id.
+/// A master that sends the new binary a HUP as soon as the new binary runs.
 fn with_early_commands() -> Supervisor<'static> {
     logging(1).on_upgrade(|upgrade| {
         println!("upgrade {upgrade}");

@@ -1,4 +1,5 @@
-//! Descriptor stores: the clients that they keep when a worker dies, and what is left of a store.
+//! Descriptor stores: the clients that they keep when a worker dies, and the end of the stores
+//! themselves.
 
 use std::{
     fs,
@@ -56,8 +57,9 @@ fn ask_all(clients: &[TcpStream]) -> Vec<Option<Pid>> {
     clients.iter().map(|client| ask(client, "who")).collect()
 }
 
-/// Kills a process that sleeps, and waits until it runs no more. Between the last byte of an answer and the
-/// mark a connection is not idle, and a request that comes before the end may still be read.
+/// Waits until a process sleeps, kills it, and waits until it has died. A worker marks a connection
+/// as idle only after the last byte of an answer, so it must have gone to sleep. A dying worker
+/// could still read a request.
 fn kill(process: Pid) {
     let path = format!("/proc/{}/stat", process.as_raw_pid());
     let is = |state: &str| fs::read_to_string(&path).is_ok_and(|stat| stat.contains(state));
@@ -111,7 +113,7 @@ fn the_idle_clients_of_a_killed_worker_go_to_its_replacement() {
         }
         wait_for_stores(&server, 2);
     }
-    // A client that waits for an answer sees the end.
+    // A client whose connection is busy loses it.
     let victim = ask(&clients[0], "hold").unwrap();
     kill(victim);
     let after = ask_all(&clients);
@@ -128,7 +130,7 @@ fn a_worker_that_exits_on_its_own_leaves_its_idle_clients() {
     let mut server = Server::start("one descriptor store");
     let clients = connect(&mut server);
     let before = ask_all(&clients)[0];
-    // This client is answered, and is not idle.
+    // This client gets an answer, but its connection is still marked as busy at the exit.
     assert_eq!(ask(&clients[0], "exit"), before);
     let after = ask_all(&clients);
     assert_eq!(after[0], None);
@@ -180,7 +182,7 @@ fn stores_end_with_the_server() {
         let mut server = Server::start("descriptor store");
         let clients = connect(&mut server);
         let worker = ask_all(&clients)[0].unwrap();
-        // A stop that reaches all processes, and a worker that dies of it.
+        // The stop reaches all processes, and a worker is killed before it handles the stop.
         kill_process(worker, Signal::STOP).unwrap();
         server.signal_group(signal);
         kill_process(worker, Signal::KILL).unwrap();
@@ -213,7 +215,7 @@ fn a_replacement_that_is_killed_leaves_the_clients_to_the_next() {
     for _ in 0..3 {
         kill(worker);
         server.expect("ready");
-        // With all clients, some or none.
+        // The next worker is killed while it has all clients, some or none.
         let line = server.seen().last().unwrap().clone();
         worker = Pid::from_raw(line.split(' ').nth(2).unwrap().parse().unwrap()).unwrap();
     }

@@ -44,7 +44,8 @@ impl Clients {
         Self((0..CLIENTS).map(connect).collect())
     }
 
-    /// Slot and process of the worker that answers a command, unless the connection has ended.
+    /// The slot and process id of the worker that answers a command; `None` if the connection has
+    /// ended.
     fn ask(&self, client: usize, command: &str) -> Option<(usize, i32)> {
         let mut stream = &self.0[client];
         let sent = stream.write_all(format!("{command}\n").as_bytes());
@@ -76,7 +77,7 @@ impl Clients {
         if let Some(one) = all.iter().position(of_slot) {
             return one;
         }
-        // All clients are at the other slot, and come from there.
+        // All clients are at the other slot, whose worker gives them to this one.
         self.ask(0, &format!("give {slot}"));
         0
     }
@@ -126,7 +127,8 @@ fn a_worker_killed_before_it_accepts_loses_only_its_own_clients() {
     };
     clients.ask(giver, "give 1");
     server.expect(&format!("ended 1 {pid}"));
-    // The clients went back to the worker that had given them, or came to the replacement.
+    // The clients that were given went back to their worker. The killed worker's own clients are
+    // lost.
     for (client, (before, after)) in before.iter().zip(clients.ask_all()).enumerate() {
         match before.unwrap() {
             (0, giver) => assert_eq!(after, Some((0, giver)), "client {client}"),
@@ -144,7 +146,7 @@ fn clients_sent_to_a_killed_worker_go_to_its_replacement() {
     assert_eq!(slots(&clients.ask_all()), vec![Some(1); CLIENTS]);
     server.expect_in_all("started 0 ", 1);
     let idle = server.pid_in_all("started 0 ");
-    // The stopped worker never runs again.
+    // The paused worker is killed before it runs again.
     kill_process(idle, Signal::STOP).unwrap();
     clients.ask(one, "give 0");
     kill_process(idle, Signal::KILL).unwrap();
@@ -245,7 +247,8 @@ fn an_upgrade_to_another_version_leaves_clients_where_they_are() {
 fn a_worker_has_the_mailboxes_and_reads_only_its_own() {
     let mut server = Server::start("descriptors of mailboxes");
     for _ in 0..3 {
-        // The liveness pipe, twelve slots, twice three for successors, and three that it reads.
+        // The liveness pipe, the sending ends of twelve slots and of twice three successors, and
+        // the three ends that the worker reads.
         server.expect("more in the worker: 22");
     }
     server.expect("more afterwards: 0");

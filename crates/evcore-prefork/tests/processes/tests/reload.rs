@@ -1,4 +1,5 @@
-//! HUP, USR1 and WINCH: workers are replaced, and some serve at each moment.
+//! HUP, which replaces the workers, USR1, which makes them reopen their logs, and WINCH, which
+//! stops them.
 
 use rustix::process::{Signal, kill_process};
 
@@ -253,7 +254,7 @@ fn winch_stops_all_workers_and_hup_starts_new_ones() {
 fn winch_during_a_reload_stops_both_generations() {
     let mut server = with_a_reload_under_way();
     server.signal_master(Signal::WINCH);
-    // Workers that are not ready yet get the stop when they are.
+    // Workers that are not ready yet handle the stop when they are.
     server.give_byte();
     server.give_byte();
     server.expect_in_all("ended", 4);

@@ -83,7 +83,7 @@ fn a_reload_is_stuck_after_three_whose_threads_do_not_stop() {
     server.signal_master(Signal::HUP);
     server.expect("reload Stuck");
     assert_eq!(count(server.seen(), "stuck 0"), 3);
-    // One of the threads ends after all.
+    // One of the stuck threads ends.
     server.give_byte();
     server.expect("ended 0 exit status: 0");
     server.reload();

@@ -86,7 +86,7 @@ fn a_worker_that_stops_has_a_successor_if_another_serves() {
         "{lines:#?}"
     );
 
-    // This upgrade goes back to the old binary.
+    // This upgrade is undone, because the new binary stops first.
     let mut server = Server::start("upgrade");
     let new_master = upgrade(&mut server);
     kill_process(new_master, Signal::QUIT).unwrap();
@@ -226,8 +226,8 @@ fn a_signal_between_fork_and_exec_ends_the_new_binary() {
     }
 }
 
-/// Stops the child, sends the signal to the group, and waits until all of it is gone. Returns
-/// whether the child was stopped in time.
+/// Pauses the child by SIGSTOP, sends the signal to the group, and waits until the whole group is
+/// gone. Returns whether the child was paused before its `exec`.
 #[cfg(target_os = "linux")]
 fn signal_between_fork_and_exec(signal: Signal) -> bool {
     let mut server = Server::start("upgrade of many descriptors");
@@ -236,7 +236,7 @@ fn signal_between_fork_and_exec(signal: Signal) -> bool {
     let child = server.wait_for_child_beside(worker);
     kill_process(child, Signal::STOP).unwrap();
     let about = |file: &str| fs::read(format!("/proc/{}/{file}", child.as_raw_pid())).unwrap();
-    // The command's name ends with the last parenthesis.
+    // The process's state follows the name of its command, which is in parentheses.
     let is_stopped = || String::from_utf8_lossy(&about("stat")).contains(") T ");
     while !is_stopped() {
         std::thread::yield_now();
@@ -251,7 +251,7 @@ fn signal_between_fork_and_exec(signal: Signal) -> bool {
     !is_new
 }
 
-/// A copy of this program, in its own directory, which is removed with it.
+/// A copy of this program, in its own directory, which is removed on drop.
 struct Copy {
     path: PathBuf,
 }
