@@ -190,7 +190,7 @@ impl Backend {
     /// Returns whether the backend confuses a reused number with its previous file. Other backends
     /// identify files (epoll), or drop a number with its file (kqueue, event ports). (`/dev/poll`
     /// is confused only if the close has marked the entry, as the close of a socket does.)
-    pub(crate) fn knows_numbers_alone(self) -> bool {
+    pub(crate) fn confuses_reused_numbers(self) -> bool {
         match self {
             Self::Poll | Self::Select | Self::DevPoll => true,
             // A request of `io_uring` holds its file.

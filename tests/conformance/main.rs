@@ -84,17 +84,17 @@ macro_rules! scenarios {
     };
     (of kernels alone: $($kernels_own:ident),+ $(,)?) => {
         crate::scenarios!(@kernels $($kernels_own),+);
-        pub(crate) const OF_KERNELS_ALONE: &[&str] = &[$(stringify!($kernels_own)),+];
+        pub(crate) const KERNEL_ONLY: &[&str] = &[$(stringify!($kernels_own)),+];
     };
     ($($scenario:ident),+ $(,)?) => {
         crate::scenarios!(@kernels $($scenario),+);
         crate::scenarios!(@worlds $($scenario),+);
-        pub(crate) const OF_KERNELS_ALONE: &[&str] = &[];
+        pub(crate) const KERNEL_ONLY: &[&str] = &[];
     };
     ($($scenario:ident),+; of kernels alone: $($kernels_own:ident),+ $(,)?) => {
         crate::scenarios!(@kernels $($scenario),+, $($kernels_own),+);
         crate::scenarios!(@worlds $($scenario),+);
-        pub(crate) const OF_KERNELS_ALONE: &[&str] = &[$(stringify!($kernels_own)),+];
+        pub(crate) const KERNEL_ONLY: &[&str] = &[$(stringify!($kernels_own)),+];
     };
     (@worlds $($scenario:ident),+) => {
         mod simulated_native {

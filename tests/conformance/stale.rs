@@ -50,7 +50,7 @@ fn a_reused_number_is_silent_or_watched_by_mistake(fixture: &mut Fixture) {
     fixture.expect_nothing();
     let (mut other, _fd) = fixture.platform.succeed(fd);
     other.write_all(b"a").expect("write");
-    if fixture.platform.backend().knows_numbers_alone() {
+    if fixture.platform.backend().confuses_reused_numbers() {
         fixture.expect(&[(1, READABLE)]);
     } else {
         fixture.expect_nothing();

@@ -9,4 +9,4 @@ mod refused_calls;
 mod resting;
 mod slow_clients;
 #[cfg(any(target_os = "linux", target_os = "android"))]
-mod unread_ticks;
+mod unreadable_ticker;

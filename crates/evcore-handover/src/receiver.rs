@@ -109,7 +109,9 @@ impl<D: Descriptor> Receiver<D> {
         }
         let expected: usize = entries.iter().map(Entry::descriptors).sum();
         if expected != packet.descriptors.len() {
-            return Err(malformed("it has not one descriptor for each connection"));
+            return Err(malformed(
+                "it does not have one descriptor for each connection",
+            ));
         }
         Ok((number, entries))
     }

@@ -197,7 +197,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_agrees_with_the_naive_parser(
+        fn the_parser_agrees_with_a_naive_one(
             auto in any::<bool>(),
             masks in prop::collection::vec("[01]{1,8}|[012]{1,4}", 0..4),
             gaps in prop::collection::vec("[ \t]{1,3}", 5),
@@ -213,7 +213,7 @@ mod tests {
         }
 
         #[test]
-        fn no_text_makes_it_panic(text in ".{0,20}", worker in any::<usize>()) {
+        fn no_text_makes_the_parser_panic(text in ".{0,20}", worker in any::<usize>()) {
             if let Ok(affinity) = parse(&text, &cpus(&[0, 1])) {
                 prop_assert!(!affinity.of(worker).is_empty());
             }

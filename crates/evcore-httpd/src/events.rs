@@ -78,7 +78,7 @@ impl Events {
             Event::Stuck(worker) => {
                 let index = worker.index;
                 log(format_args!(
-                    "httpd: worker {index} does not stop; it runs beside its replacement, at most \
+                    "httpd: worker {index} does not stop; it runs next to its replacement, at most \
                      until the server ends"
                 ));
             }

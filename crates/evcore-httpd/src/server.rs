@@ -314,7 +314,7 @@ impl<L: Acceptor<Stream: Transport>> Server<L> {
     /// Each of these is logged at most once a second.
     fn log_overload(&mut self, ev: &EventLoop<L>) {
         let (clock, stats) = (ev.clock(), ev.stats());
-        if self.exhausted.is_news(stats.accept_pauses, clock) {
+        if self.exhausted.should_log(stats.accept_pauses, clock) {
             // The cached files are closed, because clients need the descriptors more.
             if let Some(files) = &mut self.shared.files {
                 files.close_cached();
@@ -333,7 +333,7 @@ impl<L: Acceptor<Stream: Transport>> Server<L> {
         }
         if self
             .short
-            .is_news(self.shared.bodies.headroom.refused, clock)
+            .should_log(self.shared.bodies.headroom.refused, clock)
         {
             log(format_args!(
                 "{} [crit] {}: out of memory with {} open connections; some are closed. Raise the limit of \
@@ -343,7 +343,7 @@ impl<L: Acceptor<Stream: Transport>> Server<L> {
                 ev.stats().active
             ));
         }
-        if self.full.is_news(stats.full, clock) {
+        if self.full.should_log(stats.full, clock) {
             log(format_args!(
                 "{} [alert] {}: {} connections are not enough; new clients wait. Raise --connections",
                 clock.error_log_time(),
@@ -418,17 +418,17 @@ impl Overload {
     };
 
     /// Returns whether the count has grown and the last log line is at least a second old.
-    fn is_news(&mut self, count: u64, clock: &Clock) -> bool {
+    fn should_log(&mut self, count: u64, clock: &Clock) -> bool {
         if count == self.count {
             return false;
         }
         self.count = count;
         let now_ms = clock.monotonic_ms();
-        let is_news = self.log_from_ms <= now_ms;
-        if is_news {
+        let should_log = self.log_from_ms <= now_ms;
+        if should_log {
             self.log_from_ms = now_ms + 1_000;
         }
-        is_news
+        should_log
     }
 }
 
@@ -547,13 +547,13 @@ mod tests {
         let time = ManualTimeSource::at(1_764_000_000);
         let mut clock = Clock::with_source(time.clone());
         let mut overload = Overload::NONE;
-        assert!(!overload.is_news(0, &clock), "there was none");
-        assert!(overload.is_news(1, &clock));
-        assert!(!overload.is_news(2, &clock), "a second has not passed");
+        assert!(!overload.should_log(0, &clock), "there was none");
+        assert!(overload.should_log(1, &clock));
+        assert!(!overload.should_log(2, &clock), "a second has not passed");
         time.jump_wall(-3_600);
         time.advance(Duration::from_secs(1));
         clock.update();
-        assert!(overload.is_news(3, &clock));
-        assert!(!overload.is_news(3, &clock), "there was no further one");
+        assert!(overload.should_log(3, &clock));
+        assert!(!overload.should_log(3, &clock), "there was no further one");
     }
 }

@@ -24,7 +24,7 @@ use evcore_sim::{
 };
 
 /// The interval between two samples of the open connections.
-const LOOK: Duration = Duration::from_millis(10);
+const SAMPLE_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Time that bytes take between a client and a server on one machine.
 const NEAR: RangeInclusive<Duration> = Duration::from_micros(5)..=Duration::from_micros(30);
@@ -121,21 +121,21 @@ impl fmt::Display for Balance {
 #[derive(Default)]
 struct Mean {
     sum: f64,
-    looks: u32,
+    samples: u32,
 }
 
 impl Mean {
-    fn look(&mut self, open: &[u64]) {
+    fn sample(&mut self, open: &[u64]) {
         let (n, sum) = (open.len() as f64, open.iter().sum::<u64>());
         if sum > 0 && sum >= LEAST_OPEN * open.len() as u64 {
             let squares: f64 = open.iter().map(|open| (*open as f64).powi(2)).sum();
             self.sum += (sum as f64).powi(2) / (n * squares);
-            self.looks += 1;
+            self.samples += 1;
         }
     }
 
     fn value(&self) -> Option<f64> {
-        (self.looks > 0).then(|| self.sum / f64::from(self.looks))
+        (self.samples > 0).then(|| self.sum / f64::from(self.samples))
     }
 }
 
@@ -212,8 +212,8 @@ impl Recorded {
                     true => open[worker] -= 1,
                 }
             }
-            mean.look(&open);
-            now += LOOK;
+            mean.sample(&open);
+            now += SAMPLE_INTERVAL;
         }
         self.balance(&mean, self.turns)
     }
@@ -239,8 +239,8 @@ impl Recorded {
         workers.run_for(*self.common.start());
         while self.common.contains(&sim.now()) {
             let open = workers.apps().map(|(_, worker)| worker.open());
-            mean.look(&open.collect::<Vec<_>>());
-            workers.run_for(LOOK);
+            mean.sample(&open.collect::<Vec<_>>());
+            workers.run_for(SAMPLE_INTERVAL);
         }
         let turns = workers.apps().map(|(_, worker)| worker.turns());
         self.balance(&mean, turns.fold(Turns::default(), Add::add))

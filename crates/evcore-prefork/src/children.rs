@@ -142,11 +142,11 @@ mod tests {
     const SLOT: Slot = Slot { row: 0, index: 0 };
 
     /// Number of times that a reaped worker is reported as ready, with or without an earlier look.
-    fn reports_of(served: bool, looks_before: bool) -> usize {
+    fn reports_of(served: bool, was_checked_before: bool) -> usize {
         let mut children = Children::new();
         children.insert(SLOT, Ended { served });
         let mut reports = 0;
-        if looks_before {
+        if was_checked_before {
             children.take_ready(|_, _| reports += 1);
         }
         assert!(children.take_ended(|_, _| reports += 1).is_some());

@@ -129,7 +129,7 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn a_pinned_thread_may_use_its_cpus_alone() {
+    fn a_pinned_thread_may_use_only_its_cpus() {
         // A separate thread is pinned, because the test's thread must keep its CPUs.
         let pinned = std::thread::spawn(|| {
             let before = Cpus::allowed().unwrap();

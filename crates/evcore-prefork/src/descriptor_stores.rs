@@ -88,7 +88,7 @@ impl<'a> DescriptorStores<'a> {
             mailboxes,
             kind: self.successor,
         };
-        let full = || io::Error::other("there are too many of workers that have ended");
+        let full = || io::Error::other("too many stores of dead workers are left");
         let begun = place.ok_or_else(full).and_then(|place| {
             store_process::begin(worker.info(), self.master, place, successors, hand_on)
         });

@@ -191,7 +191,7 @@ impl Table {
     }
 
     /// Closes the ends that only other workers read, in a worker that is a process.
-    pub(crate) fn keep_those_of(&mut self, slot: Slot) {
+    pub(crate) fn close_receiving_ends_except(&mut self, slot: Slot) {
         let number = slot.number(self.workers);
         for (n, pair) in self.slots.iter_mut().enumerate() {
             pair.receiving.take_if(|_| n != number);

@@ -100,7 +100,7 @@ impl<F: FnOnce(Worker) -> i32> Spawn for Processes<'_, F> {
             // In the master, the binary that USR2 starts shares the table. In this process that
             // binary is dropped.
             let owned = Arc::get_mut(&mut table).expect("this process has one reference");
-            owned.keep_those_of(slot);
+            owned.close_receiving_ends_except(slot);
             worker.set_mailboxes(Mailboxes::new(table, slot));
         }
         let number = slot.number(self.workers);

@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn it_says_that_bytes_differ_behind_those_that_are_shown() {
+    fn the_message_says_that_only_later_bytes_differ() {
         let (one, mut two) = ([b'a'; 100], [b'a'; 100]);
         two[32] = b'b';
         let text = difference(&one, &two);

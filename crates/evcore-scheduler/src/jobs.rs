@@ -167,15 +167,15 @@ impl<R> Jobs<R> {
 
     /// Returns whether the caller must wake the thread because it sleeps beyond the next deadline.
     /// Returns true at most once per sleep.
-    pub(crate) fn oversleeps(&mut self) -> bool {
+    pub(crate) fn take_early_wake(&mut self) -> bool {
         let next = self.next_deadline();
-        let oversleeps = self
+        let is_too_late = self
             .sleeps_until
             .is_some_and(|until| self.stopping || next.is_some_and(|next| next < until));
-        if oversleeps {
+        if is_too_late {
             self.sleeps_until = None;
         }
-        oversleeps
+        is_too_late
     }
 
     pub(crate) fn stop(&mut self) {

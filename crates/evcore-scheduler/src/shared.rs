@@ -124,7 +124,7 @@ impl<R> Shared<R> {
     fn change<T>(&self, change: impl FnOnce(&mut Jobs<R>) -> T) -> T {
         let mut jobs = self.jobs.lock();
         let result = change(&mut jobs);
-        if jobs.oversleeps() {
+        if jobs.take_early_wake() {
             self.wake.notify_one();
         }
         result

@@ -36,7 +36,7 @@ pub(crate) struct Departure<D = OwnedFd> {
     /// True if a successor has greeted, perhaps one that has died since.
     has_begun: bool,
     /// True if a second channel was opened, because no greeting had come over the first.
-    has_asked_again: bool,
+    has_tried_second_channel: bool,
     /// The time at which the departure is given up, unless the successor sends a message or a
     /// channel ends before.
     patient_until: Instant,
@@ -73,7 +73,7 @@ impl<D: Descriptor> Departure<D> {
             waiting: Vec::new(),
             patience,
             has_begun: false,
-            has_asked_again: false,
+            has_tried_second_channel: false,
             patient_until: now + patience,
             retry_at: None,
         }
@@ -230,9 +230,9 @@ impl<D: Descriptor> Departure<D> {
     /// Returns whether to open another channel because this one is overdue. It returns true once,
     /// and only if no greeting has come. A successor may have died after it took the channel out of
     /// the mailbox, and nothing reports that.
-    pub(crate) fn asks_again(&mut self) -> bool {
-        let asks = !self.is_claimed() && !self.has_asked_again;
-        self.has_asked_again |= asks;
+    pub(crate) fn tries_second_channel(&mut self) -> bool {
+        let asks = !self.is_claimed() && !self.has_tried_second_channel;
+        self.has_tried_second_channel |= asks;
         asks
     }
 

@@ -329,7 +329,7 @@ where
             return self.open_channel(ev, now);
         }
         if departure.is_overdue(now) {
-            if departure.asks_again() {
+            if departure.tries_second_channel() {
                 return self.on_channel_end(ev, &Error::Ended, now);
             }
             return self.give_up(ev, &"the successor does not answer");
@@ -403,7 +403,7 @@ where
         let is_refused = !answers.refused.is_empty();
         self.back.extend(answers.refused);
         if is_refused {
-            self.give_up(ev, &"the successor has no room for them");
+            self.give_up(ev, &"the successor has no room for the connections");
         } else if let Err(error) = read {
             self.on_channel_end(ev, &error, now);
         }

@@ -132,7 +132,11 @@ impl Server {
     ///
     /// If there are not as many sets as workers.
     pub fn own_listeners(mut self, sets: Vec<Vec<Listener>>) -> Self {
-        assert_eq!(sets.len(), self.workers, "a set of listeners a worker");
+        assert_eq!(
+            sets.len(),
+            self.workers,
+            "one set of listeners for each worker"
+        );
         self.listeners.own = sets;
         self
     }

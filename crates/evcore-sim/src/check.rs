@@ -25,7 +25,7 @@ const SHRINK_VARIABLE: &str = "EVCORE_SIM_SHRINK";
 const LINES: usize = 200;
 
 /// The text of a report about a test that is not repeatable.
-const NOT_REPEATABLE: &str = "A second run of the seed is another one, so nothing is known about the \
+const NOT_REPEATABLE: &str = "A second run of the seed has another trace, so nothing is known about the \
     failure. Does the test use an `Instant`, a thread, or the order of a hash table?\n";
 
 /// Runs a test in a new [`Sim`] for each seed, and returns how many seeds ran.
@@ -367,7 +367,7 @@ mod tests {
             panic!("planted");
         });
         assert!(
-            report.contains("A second run of the seed is another one"),
+            report.contains("A second run of the seed has another trace"),
             "{report}"
         );
     }

@@ -67,7 +67,7 @@
 //!     worker 1: has 1,018 bytes unread; is registered as 3v1 for nothing; READ is not rearmed, and it is ready; its last report was READABLE at 0.000825992 s
 //! The last turns of worker 1, which waits after turn 3, until 3600.001 s at most:
 //!      0.000825992 worker 1 begins turn 3 with 1 event
-//!      0.000825992 worker 1 is told that 3v1 is READABLE: client 0, 10.0.0.1:7 <- 198.18.0.0:49152
+//!      0.000825992 worker 1 gets the report that 3v1 is READABLE: client 0, 10.0.0.1:7 <- 198.18.0.0:49152
 //!      0.000825992 worker 1 takes Ready(3v1, READABLE)
 //!      0.000825992 worker 1 receives 256 bytes: client 0, 10.0.0.1:7 <- 198.18.0.0:49152
 //!      0.000825992 worker 1 sends 256 bytes: client 0, 10.0.0.1:7 <- 198.18.0.0:49152

@@ -118,7 +118,7 @@ impl<A: App> Worker<A> {
             return;
         }
         self.process.sim().state().kill(self.process.id());
-        self.bury();
+        self.mark_dead();
     }
 
     /// Returns whether the process was killed inside a call of the application. If so, the worker
@@ -126,12 +126,12 @@ impl<A: App> Worker<A> {
     fn was_killed(&mut self) -> bool {
         let was_killed = !self.process.sim().state().is_alive(self.process.id());
         if was_killed {
-            self.bury();
+            self.mark_dead();
         }
         was_killed
     }
 
-    fn bury(&mut self) {
+    fn mark_dead(&mut self) {
         (self.phase, self.due_ns, self.paused_until_ns) = (Phase::Dead, u64::MAX, 0);
         // The destructors run, but the calls of a dead process have no effect.
         self.app = None;

@@ -182,7 +182,7 @@ impl TimerHeap {
             "timer {id} has period 0: it would never stop firing"
         );
         let row = self.admit(id);
-        self.file(row, first);
+        self.insert_by_deadline(row, first);
         self.has_periods = true;
         self.periods.admit(row, 0);
         *self.periods.at_mut(row) = period;
@@ -279,7 +279,7 @@ impl TimerHeap {
 
     /// Puts a timer on the heap for its deadline.
     #[inline]
-    fn file(&mut self, row: u32, deadline: u64) {
+    fn insert_by_deadline(&mut self, row: u32, deadline: u64) {
         if deadline > self.horizon {
             self.insert(row, deadline);
         } else {
@@ -311,7 +311,7 @@ impl TimerHeap {
             .period_at(row)
             .and_then(|period| next_on_grid(deadline, period, now));
         if let Some(next) = next {
-            self.file(row, next);
+            self.insert_by_deadline(row, next);
         } else {
             self.disarm_row(row);
         }
@@ -342,7 +342,7 @@ impl TimerQueue for TimerHeap {
     fn arm(&mut self, id: u32, deadline: u64) {
         let row = self.admit(id);
         self.end_periods(row);
-        self.file(row, deadline);
+        self.insert_by_deadline(row, deadline);
     }
 
     fn reinsert_in_phase(&mut self, id: u32, deadline: u64) {
@@ -353,7 +353,7 @@ impl TimerQueue for TimerHeap {
             self.overdue
                 .insert_in_phase(row, deadline, &mut self.places);
         } else {
-            self.file(row, deadline);
+            self.insert_by_deadline(row, deadline);
         }
     }
 

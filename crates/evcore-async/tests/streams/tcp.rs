@@ -58,7 +58,7 @@ fn a_connect_to_a_missing_socket_file_fails() {
 }
 
 #[test]
-fn an_address_that_is_none_is_an_error() {
+fn a_malformed_address_is_an_error() {
     block_on(async {
         assert!(TcpStream::connect("example.org").await.is_err());
         assert!(TcpListener::bind("127.0.0.1").is_err());
@@ -293,7 +293,7 @@ fn a_read_waits_for_data() {
 }
 
 #[test]
-fn a_read_into_nothing_is_no_end() {
+fn a_read_into_an_empty_buffer_is_not_the_end() {
     block_on(async {
         let (stream, mut far) = unix_pair()?;
         far.write_all(b"x")?;

@@ -80,8 +80,8 @@ impl Load {
     fn tick(&mut self) {
         self.ticks += 1;
         // Clients connect slowly, so that the dashboard shows which workers get them.
-        let is_empty = self.clients.len() < CLIENTS / 2;
-        if self.clients.len() < CLIENTS && (is_empty || self.ticks % 3 == 0) {
+        let is_below_half = self.clients.len() < CLIENTS / 2;
+        if self.clients.len() < CLIENTS && (is_below_half || self.ticks % 3 == 0) {
             // While a worker is being replaced, a connection may be refused.
             self.clients.extend(Client::connect(self.server));
         }
@@ -143,9 +143,9 @@ impl Load {
         };
         let mut staying = STAYING;
         self.clients.retain_mut(|client| {
-            let is_its = client.worker().is_ok_and(|pid| pid == worker);
-            let leaves = is_its && staying == 0;
-            staying -= usize::from(is_its && !leaves);
+            let is_on_worker = client.worker().is_ok_and(|pid| pid == worker);
+            let leaves = is_on_worker && staying == 0;
+            staying -= usize::from(is_on_worker && !leaves);
             !leaves
         });
     }

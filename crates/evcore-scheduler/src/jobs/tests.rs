@@ -216,13 +216,13 @@ fn cancel_returns_the_closure_undropped() {
 fn only_an_earlier_job_ends_the_sleep_and_only_once() {
     let mut jobs = Jobs::new();
     jobs.add(Schedule::Once(100), no_op());
-    assert!(!jobs.oversleeps(), "the thread is awake");
+    assert!(!jobs.take_early_wake(), "the thread is awake");
     assert_eq!(jobs.fall_asleep(), Some(100));
     jobs.add(Schedule::Once(100), no_op());
-    assert!(!jobs.oversleeps(), "not earlier");
+    assert!(!jobs.take_early_wake(), "not earlier");
     jobs.add(Schedule::Once(99), no_op());
-    assert!(jobs.oversleeps());
-    assert!(!jobs.oversleeps(), "it was woken already");
+    assert!(jobs.take_early_wake());
+    assert!(!jobs.take_early_wake(), "it was woken already");
 }
 
 #[test]
@@ -230,10 +230,10 @@ fn a_job_or_a_stop_ends_a_sleep_without_limit() {
     let mut jobs = Jobs::new();
     assert_eq!(jobs.fall_asleep(), None);
     jobs.add(Schedule::Once(1 << 60), no_op());
-    assert!(jobs.oversleeps());
+    assert!(jobs.take_early_wake());
     assert_eq!(jobs.fall_asleep(), Some(1 << 60));
     jobs.stop();
-    assert!(jobs.oversleeps());
+    assert!(jobs.take_early_wake());
 }
 
 #[test]

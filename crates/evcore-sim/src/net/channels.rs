@@ -40,7 +40,7 @@ pub(crate) struct ChannelEnd {
     // closed when it is 0.
     pub(crate) references: u32,
     /// True if this end takes no further message (`SHUT_RD`).
-    pub(crate) is_deaf: bool,
+    pub(crate) refuses_messages: bool,
     /// True if either end was shut down in both directions.
     pub(crate) is_ended: bool,
     /// The pollers that watch this end.

@@ -49,7 +49,7 @@ impl State {
         objects: Vec<Carried>,
     ) -> Result<(), Unsent> {
         let to = self.net.channels.end(from.other());
-        if to.references == 0 || to.is_deaf || to.is_ended {
+        if to.references == 0 || to.refuses_messages || to.is_ended {
             return Err(Unsent::Gone);
         }
         if to.messages.len() >= MESSAGES_MAX {
@@ -138,7 +138,7 @@ impl State {
     /// Makes an end refuse further messages. With `both`, also shuts down both directions of its
     /// channel.
     pub(crate) fn shut_down_channel(&mut self, id: ChannelId, both: bool) {
-        self.net.channels.end_mut(id).is_deaf = true;
+        self.net.channels.end_mut(id).refuses_messages = true;
         if both {
             for end in [id, id.other()] {
                 self.net.channels.end_mut(end).is_ended = true;

@@ -141,7 +141,7 @@ impl State {
 
     /// Records that a fault ends the connection of this endpoint, for `is_lost_to_fault` of the
     /// client.
-    pub(crate) fn blame_fault(&mut self, id: EndpointId) {
+    pub(crate) fn mark_lost_to_fault(&mut self, id: EndpointId) {
         for end in [id, id.other()] {
             if let Owner::Client(client) = self.net.endpoint(end).owner {
                 self.clients[client as usize].lost_to_fault = true;

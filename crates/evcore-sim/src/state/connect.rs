@@ -273,7 +273,7 @@ impl State {
         }
         self.net.listeners.socket_mut(listener).queue.pop_front();
         if self.draw_fault(Fault::Abort, Subject::End(server.other())) {
-            self.blame_fault(server);
+            self.mark_lost_to_fault(server);
             self.reset(server);
             return Accept::Aborted;
         }

@@ -50,7 +50,7 @@ impl State {
         self.net.endpoint_mut(to).in_flight.extend(sent);
         self.transmit_data(to, count);
         if self.draw_fault(Fault::Reset, Subject::End(from)) {
-            self.blame_fault(from);
+            self.mark_lost_to_fault(from);
             self.transmit(from, Segment::Reset, 0);
             self.transmit(to, Segment::Reset, 0);
         }
@@ -134,7 +134,7 @@ impl State {
     /// Closes an endpoint.
     pub(crate) fn close(&mut self, id: EndpointId) {
         if self.is_killing {
-            self.blame_fault(id);
+            self.mark_lost_to_fault(id);
         }
         self.note(Event::Closed(id));
         let notice = self.detach(id);

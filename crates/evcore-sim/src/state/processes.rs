@@ -139,7 +139,7 @@ impl State {
     pub(crate) fn kill(&mut self, process: u32) {
         self.note(Event::Killed(process));
         self.keep_idle(process);
-        self.blame_kill(process);
+        self.mark_lost_to_kill(process);
         self.is_killing = true;
         self.close_all(process);
         self.is_killing = false;
@@ -152,7 +152,7 @@ impl State {
     /// descriptor, is being handed over, and has to survive. A connection without another
     /// descriptor counts as lost to the fault when it is closed. A store owns the connections that
     /// it keeps until another process has them, although it does not watch them.
-    fn blame_kill(&mut self, process: u32) {
+    fn mark_lost_to_kill(&mut self, process: u32) {
         let descriptors = &self.processes[process as usize].descriptors;
         let mut taken = Vec::new();
         let numbers = descriptors.numbers().into_iter();
@@ -171,7 +171,7 @@ impl State {
                 | Object::Counter(_) => {}
             }
         }
-        taken.into_iter().for_each(|id| self.blame_fault(id));
+        taken.into_iter().for_each(|id| self.mark_lost_to_fault(id));
     }
 
     fn is_watched_by(&self, id: EndpointId, process: u32) -> bool {

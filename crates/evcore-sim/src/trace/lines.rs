@@ -116,7 +116,7 @@ impl Situation<'_> {
                 object,
                 ready,
             } => format!(
-                "{} is told that {} is {}: {}",
+                "{} gets the report that {} is {}: {}",
                 process(by),
                 key_name(key),
                 names(ready),

@@ -214,7 +214,7 @@ impl Lists {
     #[inline]
     pub(super) fn remove(&mut self, spot: Spot) {
         let word = spot.word();
-        if self.chunks.dig(word) {
+        if self.chunks.make_hole(word) {
             self.return_chunk(chunk_of(word));
         }
     }

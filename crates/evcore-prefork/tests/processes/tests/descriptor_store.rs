@@ -21,7 +21,7 @@ tests! {
     a_worker_whose_store_was_killed_goes_on_without_one
     stores_end_with_their_master
     stores_end_with_the_server
-    a_store_survives_no_reload
+    no_store_survives_a_reload
     a_replacement_that_is_killed_leaves_the_clients_to_the_next
     a_waiting_store_takes_no_time_and_little_memory
 }
@@ -192,7 +192,7 @@ fn stores_end_with_the_server() {
     }
 }
 
-fn a_store_survives_no_reload() {
+fn no_store_survives_a_reload() {
     let mut server = Server::start("descriptor store");
     server.expect_in_all("ready", 2);
     for _ in 0..5 {

@@ -20,7 +20,7 @@ tests! {
     old_and_new_workers_have_different_slots
     a_stop_during_a_reload_stops_both_generations
     usr1_reaches_the_master_first_and_then_all_workers
-    usr1_to_a_worker_reaches_it_alone
+    usr1_to_a_worker_reaches_only_that_worker
     winch_stops_all_workers_and_hup_starts_new_ones
     winch_during_a_reload_stops_both_generations
     a_stop_after_winch_ends_the_master
@@ -227,7 +227,7 @@ fn usr1_reaches_the_master_first_and_then_all_workers() {
     stops_all(&mut server);
 }
 
-fn usr1_to_a_worker_reaches_it_alone() {
+fn usr1_to_a_worker_reaches_only_that_worker() {
     let mut server = Server::start("finish");
     let worker = server.expect_pid("ready 0 ");
     kill_process(worker, Signal::USR1).unwrap();

@@ -264,7 +264,7 @@ impl Chunks {
     /// Turns a place into a hole, and counts it. Returns whether the chunk has now counted 14
     /// holes, so that all its places are holes.
     #[inline]
-    pub(super) fn dig(&mut self, word: u32) -> bool {
+    pub(super) fn make_hole(&mut self, word: u32) -> bool {
         let Some(block) = self.words.get_block_mut(word) else {
             return true;
         };
@@ -356,7 +356,7 @@ mod tests {
             let chunk = chunks.take(Link::end_of(0), Link::to_chunk(7), FIRST_PLACE, 0);
             chunks.set_next(chunk, next);
             for holes in 1..=PLACES {
-                let is_last = chunks.dig(word_of(chunk, CHUNK_WORDS - holes));
+                let is_last = chunks.make_hole(word_of(chunk, CHUNK_WORDS - holes));
                 assert_eq!(is_last, holes == PLACES);
                 assert_eq!(chunks.neighbours(chunk), (Link::end_of(0), next));
             }
