@@ -12,7 +12,7 @@ use rustix::net::{
     recv, sendmsg, socketpair,
 };
 
-use crate::{VERSION, alone, numbers, send};
+use crate::{VERSION, exclusive, numbers, send};
 
 /// A sender that makes its system calls by hand.
 struct Impostor {
