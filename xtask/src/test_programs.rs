@@ -1,7 +1,7 @@
 //! All tests of the workspace, from one build.
 //!
 //! `cargo test` runs one program after the other. Most of them wait for processes, timers and
-//! sockets, so here several run at a time; the documentation's tests are one more command.
+//! sockets, so here several run at a time. The documentation's tests are one more command.
 
 use std::collections::VecDeque;
 use std::fs;
@@ -18,7 +18,7 @@ const AT_ONCE: usize = 4;
 
 const BUILD: &str = "cargo test --workspace --no-run --message-format json-render-diagnostics";
 
-/// The number of tries of the tests that make as many as they are told to.
+/// The share of random cases and seeds that the tests try.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Share {
     /// A quarter of the random cases and seeds, and no load of many seconds.
@@ -27,8 +27,8 @@ pub(crate) enum Share {
 }
 
 impl Share {
-    /// The random cases of a property, the seeds of a simulation, and the tests of a program that run
-    /// at a time.
+    /// Variables for the random cases of a property, the seeds of a simulation, and the number of a
+    /// program's tests that run at a time.
     fn settings(self) -> &'static str {
         match self {
             Share::Some => "PROPTEST_CASES=32 EVCORE_SIM_SEEDS=100 RUST_TEST_THREADS=4",
@@ -41,7 +41,7 @@ impl Share {
     }
 }
 
-/// A test program, or a command that runs some.
+/// A test program, or the command that runs the documentation's tests.
 struct Program {
     /// The line that cargo prints before its tests.
     head: String,
@@ -82,8 +82,8 @@ fn locked<T, R>(mutex: &Mutex<T>, work: impl FnOnce(&mut T) -> R) -> R {
     work(&mut mutex.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// The programs that cargo has built, and the tests of the documentation, those that take longest
-/// first: the tests of the whole wait for many processes.
+/// The programs that cargo has built, and the tests of the documentation. These come first, and
+/// after them the tests in `tests/`, because they take longest.
 fn programs(messages: &str, share: Share) -> Result<VecDeque<Program>> {
     let mut programs = VecDeque::from([Program {
         head: "   Doc-tests all".to_owned(),
@@ -106,7 +106,7 @@ fn programs(messages: &str, share: Share) -> Result<VecDeque<Program>> {
 }
 
 impl Program {
-    /// The program of an artifact, if that is one with tests.
+    /// The program of an artifact, if it has tests.
     fn of(artifact: &Artifact, share: Share) -> Option<Program> {
         let path = artifact
             .executable
