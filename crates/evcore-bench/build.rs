@@ -1,6 +1,6 @@
-//! Builds the *peers* in C, which the benchmarks compare with the project. `nginx_rbtree` needs only a C
-//! compiler. `nginx` needs the source of nginx, in the directory that `NGINX_SOURCE` names. The others
-//! need their installed headers.
+//! Builds the *peers* in C: the libraries with which the benchmarks compare the project.
+//! `nginx_rbtree` needs only a C compiler. `nginx` needs the source of nginx, in the directory that
+//! `NGINX_SOURCE` names. The others need the installed headers of their libraries.
 //!
 //! A peer is absent if its file cannot be compiled, because headers or a C compiler are missing.
 //! That is not a failure.
@@ -25,7 +25,7 @@ fn main() {
         compile(peer, library, cc::Build::new().file(format!("c/{peer}.c")));
     }
     let mut nginx = cc::Build::new();
-    // The headers of the first directory take the places of nginx's own.
+    // The headers in `c/nginx` take the places of nginx's own headers.
     nginx.include("c/nginx").include("c").file("c/nginx.c");
     if let Ok(source) = env::var("NGINX_SOURCE") {
         println!("cargo::rerun-if-changed={source}/src/event");

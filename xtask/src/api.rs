@@ -1,6 +1,6 @@
-//! The public items of each published crate, as lists in `docs/api`, so that a review sees what a change
-//! adds to them or takes away. cargo-public-api makes the lists, from the documentation of a nightly
-//! compiler.
+//! The public items of each published crate, as lists in `docs/api`, so that a review sees what a
+//! change adds to them or takes away. cargo-public-api makes the lists, from documentation that a
+//! nightly compiler writes.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -19,11 +19,11 @@ pub(crate) fn plan() -> Plan {
     )
 }
 
-/// Compares the public items with the lists.
+/// Compares the public items with the lists in `docs/api`.
 ///
 /// # Errors
 ///
-/// If they differ, with the lines that do.
+/// If they differ. The error has the lines that do.
 pub(crate) fn check(workspace: &Workspace) -> Result {
     let mut report = String::new();
     for name in libraries(workspace) {
@@ -61,7 +61,7 @@ fn list(name: &str) -> String {
     format!("{DIR}/{name}.txt")
 }
 
-/// A line for each public item, without those that every type has.
+/// A line for each public item, without blanket, automatic and derived implementations.
 fn items(workspace: &Workspace, name: &str) -> Result<String> {
     let dir = target_dir(workspace, "api");
     output_of(&format!(

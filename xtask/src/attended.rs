@@ -5,7 +5,7 @@ use crate::Result;
 use crate::command::run_attended;
 use crate::workspace::{Workspace, target_dir};
 
-/// Measures, and writes the page. `words` are the arguments of `evcore-bench run`.
+/// Runs the benchmarks, and writes their page. `words` are the arguments of `evcore-bench run`.
 pub(crate) fn bench(workspace: &Workspace, words: &[&str]) -> Result {
     let words = format!("run {}", words.join(" "));
     run(workspace, "evcore-bench", "evcore-bench", &words)

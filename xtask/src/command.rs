@@ -1,6 +1,7 @@
-//! A command as the line that is typed: variables, a program, and its arguments.
+//! A command, given as the line that a person would type: variables, a program, and its arguments.
 //!
-//! Spaces separate the words, so no word holds one. `env` sets the variables, and finds the program.
+//! Spaces separate the words, so no word contains a space. `env` sets the variables, and finds the
+//! program.
 
 use std::env;
 use std::ffi::OsStr;
@@ -14,8 +15,8 @@ use std::time::Duration;
 
 use crate::Result;
 
-/// No build or test takes this long. The limit makes a test that hangs fail its step, so that it
-/// does not use up the time of CI.
+/// Time limit of a step. No build or test takes this long, but a test may hang. Then its step
+/// fails, and does not use up the time of CI.
 const LIMIT: Duration = Duration::from_secs(30 * 60);
 
 /// The variable that marks a command and the processes that it starts, which inherit it.
@@ -40,9 +41,9 @@ pub(crate) static THIS: LazyLock<PathBuf> =
 /// A command without the variables that describe the package `xtask`, which `cargo run` sets.
 ///
 /// ring's build script runs again whenever these variables change. Then ring and all its users
-/// would be built again, by this command and by the next one without it.
+/// would be built again, by this command and by the next one that does not have these variables.
 fn command(line: &str) -> Command {
-    // A task runs directly: through cargo, it would wait for the build of another step.
+    // A task runs directly, because through cargo it would wait for the build of another step.
     let (program, words) = match line.strip_prefix("cargo xtask ") {
         Some(words) => (THIS.as_path(), words),
         None => (Path::new("env"), line),
@@ -100,7 +101,7 @@ fn run_for(limit: Duration, dir: &Path, line: &str, log: &Path) -> Result<(Strin
     Ok((output, succeeded))
 }
 
-/// Kills a test that hangs, and its servers, even if their parents have ended.
+/// Kills a command that hangs, and all processes that it started, even if their parents have ended.
 ///
 /// A process group would be simpler, but a command in a group of its own survives Ctrl-C.
 fn kill(id: u32, mark: &str) -> Result {

@@ -1,7 +1,7 @@
-//! `tests/compat`: other people's programs on our poller.
+//! The steps for `tests/compat`: programs of other projects, run on `evcore-poller`.
 //!
-//! It is a workspace of its own, so each line names its manifest. `--locked` takes the dependencies
-//! of the committed lock file.
+//! `tests/compat` is a workspace of its own, so each line names its manifest. `--locked` takes the
+//! dependencies of the committed lock file.
 
 use crate::plan::Plan;
 use crate::workspace::{Workspace, target_dir};
@@ -11,7 +11,7 @@ const ALL: &str = "--manifest-path tests/compat/Cargo.toml --workspace --locked"
 const FMT: &str = "fmt --manifest-path tests/compat/Cargo.toml -p evcore-compat -p evcore-nginx \
                    -p polling -- --check";
 
-/// The steps: formatting, clippy and tests.
+/// The steps of CI: formatting and tests.
 pub(crate) fn plan(workspace: &Workspace) -> Plan {
     let plan = Plan::default().command("compat: fmt", line(workspace, FMT));
     plan.command("compat: test", line(workspace, &format!("test {ALL}")))

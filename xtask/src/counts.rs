@@ -3,9 +3,11 @@
 use crate::plan::Plan;
 use crate::workspace::{Workspace, target_dir};
 
-/// Builds and counts. A count without its tool is listed; strace is for Linux alone.
+/// The steps that build and count. They are left out without strace, which exists only for Linux.
+/// If another tool is missing, its counts are listed as not run.
 pub(crate) fn plan(workspace: &Workspace) -> Plan {
-    // `cargo run` would build the package again, because alone it has fewer features.
+    // `cargo run` would build the package again, because a package that is built alone has fewer
+    // features.
     let count = format!("{}/evcore-bench counts", target_dir(workspace, "release"));
     Plan::default()
         .command(

@@ -1,5 +1,5 @@
-//! Licences, sources and duplicate versions of dependencies, and their advisories: cargo-deny, with
-//! `deny.toml`.
+//! The checks of cargo-deny with `deny.toml`: licences, sources and duplicate versions of
+//! dependencies, and advisories about them.
 
 use std::env;
 
@@ -20,7 +20,8 @@ pub(crate) fn advisories() -> Plan {
 }
 
 fn check(name: &str, words: &str) -> Plan {
-    // It builds nothing, so it waits for no build.
+    // cargo-deny builds nothing. In a directory of its own, it does not wait for another step's
+    // build.
     let line = format!("CARGO_TARGET_DIR=target/deny cargo deny --all-features {words}");
     let plan = Plan::default().command(name, line);
     plan.needs("cargo deny --version", "cargo-deny is not installed")

@@ -1,4 +1,5 @@
-//! Rules about documents: they agree with manifests, programs and CI, and their links lead to files.
+//! Rules about documents: they agree with manifests, programs and CI, and their links lead to
+//! files.
 
 use std::fs;
 use std::path::Path;
@@ -16,7 +17,7 @@ const GLOSSARY: &str = "docs/glossary.md";
 /// The program on the front page.
 pub(crate) const PROGRAM: &str = "crates/evcore/examples/echo.rs";
 
-/// The headings of a crate's page, after its example.
+/// The headings of a crate's README, after its example.
 const HEADINGS: [&str; 4] = [
     "## Guarantees",
     "## Costs",
@@ -24,8 +25,8 @@ const HEADINGS: [&str; 4] = [
     "## Where it sits",
 ];
 
-/// Public names that the standard library or the field has given their meaning. Names that end in
-/// `Error` are among them.
+/// Public names that the glossary need not explain, because they have the meaning that they have in
+/// the standard library or in the field. Names that end in `Error` need no explanation either.
 const PLAIN: &str = "
     Accepted Address Affinity Builder Client ClientCx ClientEvent ClientOutcome Clock
     ConnectOptions Connections Cpus Drain Event EventLoop Events Executor ExitCause Fault
@@ -66,8 +67,8 @@ fn text<'a>(tree: &'a Tree, path: &str) -> &'a str {
     tree.get(path).map_or("", String::as_str)
 }
 
-/// Lists texts that files lack: quotes in a document, lines that all manifests must have, and
-/// crates' ban on `unsafe` outside of its places. A file cannot allow what its crate forbids.
+/// Lists the lines that files lack: quotes in a document, lines that all manifests must have, and
+/// the ban on `unsafe` in each crate that needs none. A file cannot allow what its crate forbids.
 fn missing(tree: &Tree, workspace: &Workspace) -> Vec<String> {
     let (mut faults, mut absent) = (Vec::new(), Vec::new());
     let mut need = |path: &str, needed: &str| {
@@ -78,7 +79,7 @@ fn missing(tree: &Tree, workspace: &Workspace) -> Vec<String> {
     need(".ci/run", "\ncargo xtask test --ci\n");
     need(README, "\ncargo xtask test\n");
     need(README, "\ncargo run --release --bin httpd\n");
-    // The README has it to the letter, so that its program is the one that the tests run.
+    // The README must quote this program to the letter, because the tests run the program.
     let program = text(tree, PROGRAM);
     need(README, &format!("\n```rust,no_run\n{program}```\n"));
     for manifest in ["Cargo.toml", "tests/compat/Cargo.toml"] {
@@ -114,7 +115,7 @@ fn missing(tree: &Tree, workspace: &Workspace) -> Vec<String> {
                 absent.push(format!("{dir}: it needs {licence}, as the root has it"));
             }
         }
-        // docs.rs builds the page of a crate with its features.
+        // docs.rs should build a crate's documentation with all features.
         if !package.features.is_empty() {
             need(
                 &format!("{dir}/Cargo.toml"),
@@ -153,7 +154,8 @@ fn captured(text: &str, of: &str) -> Vec<String> {
     found.map(|found| found[1].to_owned()).collect()
 }
 
-/// Returns whether a link leads to a file or a directory of the project, or elsewhere on the web.
+/// Returns whether a link leads to a file or a directory of the project, to a heading, or to the
+/// web.
 fn resolves(document: &str, link: &str) -> bool {
     let path = link.split('#').next().unwrap_or_default();
     let file = fs::canonicalize(Path::new(document).with_file_name(path));
@@ -171,8 +173,8 @@ fn is_target(option: &str, workspace: &Workspace) -> bool {
     targets.any(|target| option == format!("--{} {}", target.kind[0], target.name))
 }
 
-/// Public names that the project has coined and that the glossary lacks. The glossary has a name as
-/// it is, or as words (`WorkerGroup` as "worker group").
+/// Public names that the project has coined and that the glossary lacks. The glossary may have a
+/// name as it is, or as words (`WorkerGroup` as "worker group").
 fn unexplained(tree: &Tree, workspace: &Workspace) -> Vec<String> {
     let glossary = text(tree, GLOSSARY).to_lowercase();
     let hump = pattern("([a-z])([A-Z])");
@@ -187,7 +189,7 @@ fn unexplained(tree: &Tree, workspace: &Workspace) -> Vec<String> {
     for package in published(workspace) {
         let lib = format!("{}/src/lib.rs", dir(package, workspace));
         let exports = captured(text(tree, &lib), r"(?m)^pub use ([^;]+);");
-        // A crate's exports of another crate are checked in that crate's `lib.rs`.
+        // Names that a crate exports from another crate are checked in that other crate's `lib.rs`.
         for export in exports
             .iter()
             .filter(|export| !export.starts_with("evcore_"))

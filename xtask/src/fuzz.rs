@@ -25,11 +25,11 @@ pub(crate) fn plan(workspace: &Workspace, seconds: u32) -> Result<Plan> {
     ))
 }
 
-/// A type check of the targets by the workspace's compiler. It uses the common directory, where
-/// most of their dependencies are checked already.
+/// A type check of the targets by the workspace's compiler. It uses the common target directory,
+/// where most dependencies of the targets are checked already.
 pub(crate) fn check(workspace: &Workspace) -> Plan {
     let line = [
-        // The root's profile has the same value, so its checks are shared.
+        // The root's profile has the same value, so cargo shares the checks of the dependencies.
         "CARGO_PROFILE_DEV_DEBUG=none",
         // Nothing is linked, so libFuzzer, whose C++ takes long to compile, is left out.
         "CUSTOM_LIBFUZZER_PATH=none/libfuzzer.a",

@@ -1,6 +1,6 @@
 //! The dependencies that each crate may ship with.
 //!
-//! A word in the table allows such a dependency. Its reason stands in the manifests.
+//! Each word in the second column of the table allows one. Its reason is in the manifests.
 
 use cargo_metadata::{Dependency, DependencyKind};
 
@@ -38,8 +38,8 @@ pub(crate) const SHIPS: &[(&str, &str)] = &[
                       mime_guess rustix serde serde_json signal-hook tracing"),
 ];
 
-/// Our crates that tests and examples use. They are given by path alone, because a version would
-/// have to be published before the crate that it tests.
+/// Crates of the workspace that a crate's tests and examples use. Manifests name them only by path,
+/// because with a version they would have to be published before the crate that they test.
 const IN_TESTS: &[(&str, &str)] = &[
     ("*", "evcore-testing"),
     ("evcore-async", "evcore-sim"),
@@ -63,7 +63,7 @@ fn faults(package: &Package) -> Vec<String> {
         .iter()
         .filter(|dependency| match dependency.kind {
             DependencyKind::Development => !may_test(name, dependency),
-            // Only the models depend on loom.
+            // A dependency on loom is for the loom models only.
             _ if dependency.name == "loom" && is_for_loom(dependency) => false,
             _ => !ships.split_whitespace().any(|word| word == dependency.name),
         });

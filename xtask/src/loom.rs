@@ -6,17 +6,17 @@
 use crate::plan::Plan;
 use crate::workspace::{Workspace, target_dir};
 
-/// CI's step, and its variable: the interleavings with at most 3 preemptions, which find nearly all
-/// faults. A model may allow fewer.
+/// The name of CI's step, and its variable. The step runs the interleavings with at most 3
+/// preemptions, which find nearly all faults. A model may allow fewer preemptions.
 pub(crate) const SOME: (&str, &str) = ("loom", "LOOM_MAX_PREEMPTIONS=3 ");
 
-/// The nightly step: all interleavings that the models allow.
+/// The name of the nightly step, which runs all interleavings that the models allow.
 pub(crate) const ALL: (&str, &str) = ("loom with all interleavings", "");
 
 /// A step for all models.
 pub(crate) fn plan(workspace: &Workspace, (name, variable): (&str, &str)) -> Plan {
     let dir = target_dir(workspace, "loom");
-    // The name of the cfg is private, so that it does not reach other crates.
+    // The name of the cfg is the project's own, because `--cfg=loom` would change other crates too.
     let flags = "RUSTFLAGS=--cfg=evcore_loom";
     let models = "cargo test --profile loom --workspace --test loom_*";
     Plan::default().command(

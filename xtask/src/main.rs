@@ -1,10 +1,12 @@
 //! Everything that CI runs, as one program: `cargo xtask TASK`.
 //!
 //! Most tasks are plans (`plan.rs`): lists of steps, each a command line that can be typed by hand
-//! (`command.rs`). The others check the workspace's metadata and files (`workspace.rs`) themselves,
-//! and are steps of a plan as any other command is.
+//! (`command.rs`). Other tasks check the workspace's metadata and files (`workspace.rs`)
+//! themselves, and are also steps of a plan, like any other command. The rest run a program that a
+//! person watches (`attended.rs`).
 //!
-//! A failed step prints the line that it ran. There is no shell, and no state between tasks.
+//! A failed step prints the line that it ran. Lines are run without a shell, and no state is kept
+//! between tasks.
 
 mod command;
 mod plan;

@@ -1,7 +1,8 @@
-//! Rules about the modules of a crate: each imports a name from the module that defines it, never
-//! through its own `lib.rs`, and a published crate has no circle of modules.
+//! Rules about the modules of a published crate. A module imports a name from the module that
+//! defines it, never through the crate's `lib.rs`, and modules do not import each other in a
+//! circle.
 //!
-//! A module is a file next to `lib.rs`, with the files in its directory. Code of tests is exempt.
+//! A module is a file next to `lib.rs`, with the files in its directory. Test code is exempt.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -113,8 +114,8 @@ fn word(text: &str) -> String {
     text.trim_start().chars().take_while(is_word).collect()
 }
 
-/// The modules that remain after repeatedly removing those without an import from the rest, and
-/// those that the rest does not import.
+/// The modules that remain after repeatedly removing those that import none of the rest, and those
+/// that none of the rest imports.
 fn circle(imports: &Imports) -> BTreeSet<String> {
     let mut left: BTreeSet<String> = imports.keys().cloned().collect();
     loop {

@@ -10,11 +10,11 @@
 //! found by = words of the failure
 //! ```
 //!
-//! Of several lines `found by`, one must match. Without any, the test must pass, because the patch
-//! plants no bug.
+//! If there are several lines `found by`, one of them must match. If there is none, the test must
+//! pass, because the patch plants no bug.
 //!
-//! The patch is applied to a copy of the tree, so shipped source has no trace of it. A patch that no
-//! longer applies is an error, and so is a mutant that its test does not find.
+//! The patch is applied to a copy of the tree, so the shipped source has no trace of a mutant. A
+//! patch that no longer applies is an error, and so is a mutant that its test does not find.
 
 use std::fs;
 use std::path::Path;
@@ -36,7 +36,8 @@ const SLOW: [&str; 1] = ["fail_points"];
 pub(crate) fn plan(part: &str) -> Result<Plan> {
     let mut mutants = Vec::new();
     for name in names_in(&format!("{DIR}/"), ".patch")? {
-        // They run in the order of the files that they patch, so that few crates are built again.
+        // Mutants run in the order of the files that they patch, so that few crates are built
+        // again.
         let text = fs::read_to_string(patch(&name))?;
         let patched = text.lines().find_map(|line| line.strip_prefix("+++ b/"));
         mutants.push((patched.map(str::to_owned), name));
@@ -52,12 +53,13 @@ pub(crate) fn plan(part: &str) -> Result<Plan> {
     }
 }
 
-/// Copies into a new build directory under `$0` what `cargo test` has built of other people's
-/// crates, which no patch touches. Cargo builds again what cannot be copied.
+/// Shell script that makes the build directory of the mutants, if it does not exist yet. It copies
+/// the builds of other people's crates, which no patch touches, from the target directory `$0`.
+/// Cargo builds again what cannot be copied.
 ///
 /// Libraries are hard links, because the compiler replaces them; cargo's own files are copies,
-/// because it writes into them. Our crates are left out: cargo would take them for the copy's,
-/// which have the same names.
+/// because it writes into them. Our crates are left out, because cargo would take them for the
+/// crates of the copied tree, which have the same names.
 const REUSE: &str = r#"
 cd "$0" && [ -d debug/deps ] && [ ! -e mutants/target ] || exit 0
 rm -rf mutants/new && mkdir -p mutants/new/debug/deps
@@ -97,7 +99,7 @@ pub(crate) fn check(workspace: &Workspace, name: &str) -> Result {
     let copy = workspace.target_directory.join("mutants/tree");
     copy_to(copy.as_std_path())?;
     let script = ["-c", REUSE, workspace.target_directory.as_str()];
-    // A file may vanish, because another step builds it again.
+    // A failure is ignored, because a file may vanish when another step builds it again.
     Command::new("sh")
         .args(script)
         .stderr(Stdio::null())
@@ -109,8 +111,9 @@ pub(crate) fn check(workspace: &Workspace, name: &str) -> Result {
     if !applies {
         return Err(format!("{patch} does not apply:\n{output}").into());
     }
-    // The copy is built in a directory of its own. In a common one, cargo would take its crates for
-    // the root's. The build is incremental, also in CI, because each mutant is a small edit.
+    // The copy is built in a directory of its own, because in a common one cargo would take the
+    // crates of the copy for those of the root. The build is incremental, also in CI, because each
+    // mutant is a small edit.
     let (output, passed) = run(&format!(
         "CARGO_TARGET_DIR=../target CARGO_INCREMENTAL=1 EVCORE_SIM_SEEDS=100 \
          EVCORE_SIM_SHRINK=0 cargo test --locked {test}"

@@ -1,4 +1,5 @@
-//! Steps that take long and seldom find anything: `cargo xtask test --ci` leaves them out.
+//! The steps that `cargo xtask test --ci` leaves out, because they take long and seldom find
+//! anything.
 
 use crate::plan::Plan;
 use crate::workspace::{self, Workspace};
@@ -48,7 +49,8 @@ pub(crate) fn plan(workspace: &Workspace) -> Plan {
         .and(compat::clippy(workspace))
 }
 
-/// Moves at the size that a release promises. A step may last half an hour, so each test is one.
+/// Tests of connections that move, with as many reloads, upgrades and kills as a release promises.
+/// A step may last half an hour, so each test is a step of its own.
 fn moves() -> Plan {
     let add = |plan: Plan, test: &str| {
         let line = format!(

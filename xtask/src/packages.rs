@@ -1,8 +1,8 @@
 //! The packages that a registry would get: archived, unpacked, and built from the archives.
 //!
-//! Cargo's own verification goes by version: if a crate has changed without a new version, it
-//! builds the copy that it unpacked before. Here the unpacked packages are a workspace of their
-//! own, in which each takes the place of the published crate of its name.
+//! Cargo's own verification identifies a crate by its version. If a crate has changed without a new
+//! version, cargo builds the copy that it unpacked before. Here the unpacked packages are a
+//! workspace of their own, in which each package replaces the published crate of its name.
 
 use std::fs;
 
@@ -35,9 +35,10 @@ pub(crate) fn check(workspace: &Workspace) -> Result {
         manifest += &format!("{} = {{ path = \"{name}\" }}\n", package.name);
     }
     fs::write(format!("{unpacked}/Cargo.toml"), manifest)?;
-    // The other dependencies are those that the workspace is tested with.
+    // The other dependencies have the versions with which the workspace is tested.
     fs::copy("Cargo.lock", format!("{unpacked}/Cargo.lock"))?;
-    // One build is enough, because `check alone` finds a crate that depends on another's features.
+    // One build is enough, because the steps `check alone` find a crate that depends on another's
+    // features.
     run_attended(&format!(
         "{cargo} check --workspace --manifest-path {unpacked}/Cargo.toml"
     ))

@@ -1,4 +1,5 @@
-//! The pictures of ARCHITECTURE.md: a turn, and the crates. `tidy` checks that the files have them.
+//! The pictures of ARCHITECTURE.md: a turn, and the crates. `tidy` checks that the files are up to
+//! date.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -7,7 +8,7 @@ use std::fs;
 use crate::Result;
 use crate::layers::SHIPS;
 
-/// A box of a picture: its place, its size, its name and what stands below the name.
+/// A box of a picture: its place, its size, its name and the text below the name.
 #[derive(Clone)]
 struct Room {
     x: usize,
@@ -21,11 +22,13 @@ const HEIGHT: usize = 56;
 const GAP: usize = 16;
 const WIDTH: usize = 960;
 
-/// The width of a box below which its name is in small letters: `instrument` needs 77.
+/// A box that is narrower than this has its name in smaller letters. `instrument` needs a width of
+/// 77.
 const NARROW: usize = 80;
 
-/// The phases of a turn. The second row is the table of `turn.rs`: its name there, its name in the
-/// picture, and what it yields.
+/// The phases of a turn, in two rows. The second row is the table of `turn.rs`: for each phase its
+/// name there, its name in the picture, and the text below it, which is often the step that the
+/// phase yields.
 const BEFORE: &[(&str, &str)] = &[
     ("plan", "listen or not"),
     ("timeout", "until the next deadline"),

@@ -1,7 +1,8 @@
-//! Steps, each a command line, which run two at a time until one fails; then a summary.
+//! A plan is a list of steps, each a command line. They run two at a time until one fails. A
+//! summary is printed at the end.
 //!
 //! Builds in the same directory would wait for each other, so their steps run in order. Steps with
-//! different directories overlap: tests mostly wait, and a build ends with a single linker.
+//! different directories overlap, because tests mostly wait, and a build ends with a single linker.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,7 +17,7 @@ use crate::command::{printed, run_logged};
 use crate::test_report::{self, TestReport};
 use crate::workspace::{Workspace, target_dir};
 
-/// The steps of a task in the order of their beginning.
+/// The steps of a task, in the order in which they begin.
 #[derive(Default)]
 pub(crate) struct Plan {
     pub(crate) steps: Vec<Step>,
@@ -47,7 +48,7 @@ impl Plan {
         self
     }
 
-    /// Leaves all steps out if this line fails, which runs the tool that they need.
+    /// Leaves out all steps if `line` fails, which runs the tool that the steps need.
     pub(crate) fn needs(self, line: &str, reason: &str) -> Plan {
         if printed(line).is_some() {
             return self;
@@ -160,7 +161,8 @@ impl Step {
         }
     }
 
-    /// Runs the step, and prints its line at its end. The error describes the failure.
+    /// Runs the step, and prints a line about it when it has ended. The error describes the
+    /// failure.
     fn run(&self, workspace: &Workspace) -> Outcome {
         let start = Instant::now();
         let outcome = self.try_run(workspace).map_err(|error| error.to_string());
@@ -183,7 +185,7 @@ impl Step {
     }
 }
 
-/// Prints the line of a step, and its output if it failed, without waiting for the other step.
+/// Prints a line about a step that has ended, and its output if it failed.
 fn print_end(name: &str, outcome: &Outcome, start: Instant) {
     let tests = match outcome {
         Ok(TestReport { passed: 0, .. }) | Err(_) => String::new(),

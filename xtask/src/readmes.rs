@@ -1,8 +1,8 @@
 //! The first example of each README, as a newcomer pastes it: as `src/main.rs` of a new package
 //! with the dependencies that the README's `cargo add` lines name.
 //!
-//! The doctests run the examples, but rustdoc adds what a file needs: hidden lines, a `main`, and
-//! every dependency of the crate.
+//! The doctests run the examples, but rustdoc adds what a file would lack: hidden lines, a `main`,
+//! and every dependency of the crate.
 
 use std::fs;
 
@@ -28,7 +28,7 @@ pub(crate) fn check(workspace: &Workspace) -> Result {
         fs::write(format!("{package}/src/main.rs"), program)?;
     }
     fs::write(format!("{pasted}/Cargo.toml"), MANIFEST)?;
-    // The other dependencies are those that the workspace is tested with.
+    // The other dependencies have the versions with which the workspace is tested.
     fs::copy("Cargo.lock", format!("{pasted}/Cargo.lock"))?;
     run_attended(&format!(
         "CARGO_TARGET_DIR={root} cargo check --offline --workspace --manifest-path {pasted}/Cargo.toml"

@@ -8,11 +8,11 @@
 use crate::plan::Plan;
 use crate::workspace::{Workspace, target_dir};
 
-/// The systems to check for in CI: kqueue with the fewest calls of Linux, and event ports with
-/// `/dev/poll`.
+/// The systems for which CI checks: macOS, the system with kqueue that has the fewest of Linux's
+/// calls, and illumos, which has event ports and `/dev/poll`.
 pub(crate) const SOME: &[&str] = &["x86_64-apple-darwin", "x86_64-unknown-illumos"];
 
-/// The systems to check for each night.
+/// The systems for which `nightly` checks.
 pub(crate) const OTHERS: &[&str] = &[
     "x86_64-unknown-freebsd",
     "x86_64-unknown-netbsd",
@@ -22,16 +22,17 @@ pub(crate) const OTHERS: &[&str] = &[
 /// Debian's cargo and compiler, without the path to rustup's libraries that rustup's cargo sets.
 const CARGO: &str = "env -u LD_LIBRARY_PATH -u RUSTUP_TOOLCHAIN /usr/bin/cargo";
 
-/// The path of its source of the standard library.
+/// A file of the standard library's source, as Debian's package installs it.
 const SOURCE: &str = "/usr/lib/rustlib/src/rust/library/Cargo.lock";
 
-/// A step for all systems in one build, so that macros, which run on this machine, are built once.
+/// A step for all systems in one build, so that procedural macros, which run on this machine, are
+/// built once.
 pub(crate) fn plan(workspace: &Workspace, systems: &[&str]) -> Plan {
     let line = [
         &format!("CARGO_TARGET_DIR={}", target_dir(workspace, "targets")),
         "RUSTC_BOOTSTRAP=1",
-        // Cargo does not only check the standard library but compiles it; this flag leaves out the
-        // code.
+        // Cargo compiles the standard library instead of only checking it. This flag skips the
+        // generation of code.
         "RUSTFLAGS=-Zno-codegen",
         // Nothing is linked, and there is no C compiler for the targets.
         "TARGET_CC=true TARGET_AR=true SDKROOT=/",

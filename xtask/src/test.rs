@@ -1,5 +1,5 @@
-//! The checks that a change must pass. `ci` adds those that take longer and find less: models, counts, mutants,
-//! packages, other systems.
+//! The checks that a change must pass. `ci` adds those that take longer and find less: models,
+//! counts, mutants, packages and other systems.
 //!
 //! Cheap steps come first, so that most failures show in seconds. Tests run in one build of the
 //! whole workspace. Such a build unifies features, and hides that a crate depends on the features
@@ -12,7 +12,7 @@ use crate::{Result, compat, counts, deny, fuzz, loom, mutants, nightly, targets}
 
 const LEFT: &str = "left to `cargo xtask nightly`";
 
-/// The checks that find most faults, with the Rust toolchain and git alone.
+/// The checks that find most faults. They need only the Rust toolchain and git.
 pub(crate) fn plan(workspace: &Workspace) -> Result<Plan> {
     let plan = first().command("test", "cargo xtask tests --some");
     let mut plan = plan.without(&ci(workspace)?, "left to `cargo xtask test --ci`");
@@ -22,9 +22,9 @@ pub(crate) fn plan(workspace: &Workspace) -> Result<Plan> {
     Ok(plan)
 }
 
-/// The checks that decide whether a change lands. Steps that build in the common directory run in this order,
-/// and the others next to them. The mutants come last, because they use what the tests' build has
-/// built of the dependencies.
+/// The checks that decide whether a change lands. Steps that build in the common directory run in
+/// this order, and the others next to them. The mutants come last, because they reuse the builds of
+/// the dependencies.
 pub(crate) fn ci(workspace: &Workspace) -> Result<Plan> {
     let some = "cargo test --workspace --all-features --test tracing_events --test log_level --test tokio_traits";
     let clippy = "cargo clippy --workspace --all-features --all-targets -- -D warnings";

@@ -1,7 +1,7 @@
 //! All tests of the workspace, from one build.
 //!
 //! `cargo test` runs one program after the other. Most of them wait for processes, timers and
-//! sockets, so here several run at a time; the documentation's tests are one more command.
+//! sockets, so here several run at a time. The documentation's tests are one more command.
 
 use std::collections::VecDeque;
 use std::fs;
@@ -25,7 +25,7 @@ const DOC_TESTS: &str = "cargo test --workspace --no-fail-fast --doc";
 /// a quarter less time.
 const LINTED: &str = "RUSTC_WORKSPACE_WRAPPER=clippy-driver CARGO_INCREMENTAL=0 ";
 
-/// The number of tries of the tests that make as many as they are told to.
+/// The share of random cases and seeds that the tests try.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Share {
     /// A quarter of the random cases and seeds, and no load of many seconds. The build lints.
@@ -34,8 +34,8 @@ pub(crate) enum Share {
 }
 
 impl Share {
-    /// The random cases of a property, the seeds of a simulation, and the tests of a program that run
-    /// at a time.
+    /// Variables for the random cases of a property, the seeds of a simulation, and the number of a
+    /// program's tests that run at a time.
     fn settings(self) -> &'static str {
         match self {
             Share::Some => "PROPTEST_CASES=32 EVCORE_SIM_SEEDS=100 RUST_TEST_THREADS=4",
@@ -56,7 +56,7 @@ impl Share {
     }
 }
 
-/// A test program, or a command that runs some.
+/// A test program, or the command that runs the documentation's tests.
 struct Program {
     /// The line that cargo prints before its tests.
     head: String,
@@ -98,8 +98,8 @@ fn locked<T, R>(mutex: &Mutex<T>, work: impl FnOnce(&mut T) -> R) -> R {
     work(&mut mutex.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// The programs that cargo has built, and the tests of the documentation, those that take longest
-/// first.
+/// The programs that cargo has built, and the tests of the documentation. These come first, and after
+/// them the programs that wait for many processes, because they take longest.
 ///
 /// # Errors
 ///
@@ -140,7 +140,7 @@ fn programs(messages: &str, succeeded: bool, share: Share) -> Result<VecDeque<Pr
 }
 
 impl Program {
-    /// The program of an artifact, if that is one with tests.
+    /// The program of an artifact, if it has tests.
     fn of(artifact: &Artifact, share: Share) -> Option<Program> {
         let path = artifact
             .executable
@@ -172,7 +172,7 @@ impl Program {
         })
     }
 
-    /// Returns whether it takes long, because it waits for many processes.
+    /// Returns whether this program takes long, because it waits for many processes.
     fn waits(&self) -> bool {
         self.dir.ends_with("/tests") || self.alone.ends_with("--test processes")
     }

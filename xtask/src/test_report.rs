@@ -59,7 +59,8 @@ impl TestReport {
         if is_test && line.contains(" --test ") && !empty.is_empty() {
             return Err(format!("without a test: {empty}").into());
         }
-        // `cargo xtask loom` compiles the models; all other builds leave them out.
+        // Only `cargo xtask loom` compiles the loom models. In other builds their programs are
+        // empty.
         let empty = report
             .empty
             .iter()
@@ -70,8 +71,8 @@ impl TestReport {
     }
 }
 
-/// The part of an output that tells which tests failed and why; `None` if no test failed. The last
-/// lines are their names, and the commands that run them alone.
+/// The part of an output that is about failed tests, or `None` if no test failed. The last lines
+/// are the names of these tests, and the commands that run them alone.
 pub(crate) fn failures(output: &str) -> Option<String> {
     let (mut shown, mut names) = (String::new(), String::new());
     let (mut program, mut failures) = ("", 0);

@@ -1,4 +1,5 @@
-//! Rules that no compiler knows: forbidden patterns, the sizes of files, and where `unsafe` may be.
+//! Rules that no compiler checks: forbidden patterns, the sizes of files, and the places of
+//! `unsafe`.
 //!
 //! `documents.rs` has the rules about documents.
 
@@ -26,13 +27,14 @@ const RULES: &[Rule] = &[
         "a path of one machine; make it relative",
     ),
     (
-        // It came with Rust 1.88; `clippy::incompatible_msrv` checks only the library.
+        // Let chains came with Rust 1.88. `clippy::incompatible_msrv` checks only the standard
+        // library.
         |path| path.ends_with(".rs"),
         r"(?:^|\s)&& let |\blet [^;{}=]*= [^;{}]*\n\s*&& [^;]*\{$",
         "a let chain is younger than `rust-version`; nest the `if`s",
     ),
     (
-        // Ports end at 60000 here; tests use larger numbers for other things.
+        // Numbers below 60000 count as ports. Tests use larger numbers for other things.
         |path| path.ends_with(".rs") && path.split('/').any(|name| name == "tests"),
         r"(?:127\.0\.0\.1:|0\.0\.0\.0:|localhost:|\[::1?\]:|LOCALHOST, |UNSPECIFIED, )(?:[1-9]\d{0,3}|[1-5]\d{4})\b",
         "bind to port 0, and read which it is",
@@ -68,13 +70,13 @@ const OTHERS: &[&str] = &[
     "tests/fuzz/",
 ];
 
-/// The places where `unsafe` is allowed: the crates that call the OS, and tests.
+/// The places where `unsafe` is allowed: crates and files that call the OS or C, and tests.
 pub(crate) const UNSAFE_PLACES: &[&str] = &[
     "crates/evcore-poller/",
     "crates/evcore-balancer/",
     "crates/evcore-net/",
     "crates/evcore-prefork/",
-    // A file as memory.
+    // Maps a file into memory.
     "crates/evcore-recording/src/file.rs",
     // An allocator that counts, for tests.
     "crates/evcore-testing/src/counting.rs",
@@ -99,7 +101,7 @@ const EMPTY_NAMES: &str = r"(?:^|/)(?:common|helpers?|misc|types|utils?)(?:/|\.r
 pub(crate) fn check(workspace: &Workspace) -> Result {
     let mut tree = Tree::new();
     for path in files()? {
-        // A bitmap is not text, so it is skipped.
+        // A bitmap is not text, so it counts as an empty file.
         let text = String::from_utf8(fs::read(&path)?).unwrap_or_default();
         tree.insert(path, text);
     }
@@ -166,8 +168,8 @@ fn headless(path: &str, text: &str) -> Vec<usize> {
     found.map(|at| at + 1).collect()
 }
 
-/// The most lines of a file. A longer one has more than one idea. The README of a published crate,
-/// and the program on the front page, should be read in two minutes.
+/// Maximum number of lines of a file. A longer file has more than one idea. The README of a
+/// published crate, and the program on the front page, should be read in two minutes.
 fn most_lines(path: &str) -> usize {
     let is_readme = path.starts_with("crates/") && path.ends_with("/README.md");
     match path {

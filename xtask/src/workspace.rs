@@ -9,7 +9,7 @@ use crate::Result;
 use crate::command::run_in;
 
 /// Reads the workspace from cargo, and makes its root the working directory, to which all paths are
-/// relative. Needs no network, because only the members are listed.
+/// relative. This needs no network, because only the members are listed.
 ///
 /// # Errors
 ///
@@ -20,8 +20,9 @@ pub(crate) fn load() -> Result<Workspace> {
     Ok(workspace)
 }
 
-/// Git with an empty repository, because the workspace may be an unpacked archive. So git takes all
-/// files for untracked. Variables that git sets for hooks are removed.
+/// Arguments of `env` that run git with an empty repository, because the workspace may be an
+/// unpacked archive. So git takes all files for untracked. `GIT_INDEX_FILE`, which git sets for
+/// hooks, is removed.
 const GIT: &str = "-u GIT_INDEX_FILE git --git-dir=target/xtask/git --work-tree=.";
 
 /// The files that no `.gitignore` names, sorted by path.

@@ -1,10 +1,12 @@
-/* A bare epoll HTTP server: `bare PORT WORKERS KIND`. It is the least that a server on epoll does: one
- * wait a batch, one receive and one send a request. It does not parse: every empty line ends a request,
- * and a head that arrives in pieces is answered with its last piece. A body is not supported.
+/* A bare epoll HTTP server: `bare PORT WORKERS KIND`. It does the least that a server on epoll can
+ * do: one wait for each batch of events, and one receive and one send for each request. It does not
+ * parse requests: every empty line ends one, and a head that arrives in pieces is answered when its
+ * last piece has arrived. A body is not supported.
  *
- * KIND `hello`: every response is the same. The others respond with the worker's process id, and block
- * for a request of `/block/MS`: the workers have one listener (`shared`), one with EPOLLEXCLUSIVE
- * (`exclusive`) or one each (`reuseport`). Without workers, one process serves. */
+ * If WORKERS is 0, one process serves, and every response is the same (KIND is `hello`). Otherwise
+ * a worker responds with its process id, and a request for `/block/MS` blocks it. The workers share
+ * one listener (KIND `shared`), share one with EPOLLEXCLUSIVE (`exclusive`), or have a listener
+ * each (`reuseport`). */
 
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -28,11 +30,11 @@ static char response[256] = "HTTP/1.1 200 OK\r\nServer: evcore\r\n"
     "Date: Thu, 01 Jan 1970 00:00:00 GMT\r\nContent-Type: text/plain\r\n"
     "Content-Length: 13\r\n\r\nHello, World!";
 static int length, blocks;
-/* The last three bytes of each connection, without what ended a request. */
+/* The last three bytes that each connection has received after the end of a request. */
 static char last[MAX_FD][3];
 
-/* Counts the empty lines, across reads. `bytes` has room for three more before it. The C library's
- * search goes from line to line. */
+/* Counts the empty lines of a connection's input, also one that is divided between two reads. There
+ * is room for three more bytes before `bytes`. The C library's search goes from line to line. */
 static int count(int fd, char *bytes, ssize_t n) {
     char *start = memcpy(bytes - 3, last[fd], 3), *end = bytes + n, *at = bytes;
     int requests = 0;
@@ -63,7 +65,7 @@ static void serve(int fd) {
             usleep(ms * 1000);
         for (; requests > 0 && !fails; requests--)
             fails = send(fd, response, length, MSG_NOSIGNAL) != length;
-        /* At its end, or if a client does not read its responses. */
+        /* The connection has ended, or the client does not read its responses. */
         if (fails) {
             close(fd);
             return;
@@ -115,7 +117,7 @@ int main(int argc, char **argv) {
         return 2;
     int port = atoi(argv[1]), workers = atoi(argv[2]), each = !strcmp(argv[3], "reuseport");
     int exclusive = strcmp(argv[3], "exclusive") ? 0 : EPOLLEXCLUSIVE;
-    /* A listener without a worker would get connections that nobody accepts. */
+    /* With `reuseport`, a listener of the parent would get connections that no worker accepts. */
     int listener = each ? -1 : listen_on(port, 0);
     length = strlen(response);
     if (workers == 0)

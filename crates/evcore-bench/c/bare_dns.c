@@ -1,5 +1,6 @@
-/* A bare epoll server of datagrams: `bare_dns PORT`. It answers each question of DNS with the address
- * 192.0.2.1, by one receive and one send for each datagram, and checks nothing but the length. */
+/* A bare epoll server of datagrams: `bare_dns PORT`. It answers each DNS question with the address
+ * 192.0.2.1, by one receive and one send for each datagram. It checks only the length of a
+ * question. */
 
 #include <arpa/inet.h>
 #include <err.h>

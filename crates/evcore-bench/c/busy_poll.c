@@ -1,9 +1,11 @@
-/* The latency and the processor's time of epoll's busy polling, by hand: docs/decisions/0031.
+/* Measures the latency and the CPU time of epoll's busy polling for docs/decisions/0031. It is
+ * built and run by hand.
  *
  *     busy_poll serve PORT off|socket|epoll US     echoes, one connection after another
  *     busy_poll ask ADDRESS PORT COUNT PAUSE_US    prints the median and the 99th percentile
  *
- * The server prints its processor's time, the time of the connection, and its socket's NAPI id. */
+ * For each connection, the server prints its own CPU time, the duration of the connection, and the
+ * NAPI id of the connection's socket. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <fcntl.h>

@@ -1,7 +1,8 @@
-/* libev: an `ev_io` for each descriptor, and `ev_timer`s, which are armed again by `ev_timer_again`.
+/* libev: an `ev_io` for each descriptor, and `ev_timer`s, which are armed again by
+ * `ev_timer_again`.
  *
- * The loop's time stands still while a script runs, as it does between two turns, so a delay is a
- * deadline.
+ * The loop's time stands still while a script runs, as it does between two turns, so a delay from
+ * now is a deadline in virtual time.
  */
 #include <ev.h>
 

@@ -1,7 +1,7 @@
 /* libevent: an event for each descriptor, and one for each timer.
  *
- * A script of timers runs inside a callback of the loop, as a server's handlers do: only there is the
- * loop's time cached, and elsewhere each `event_add` would ask for it.
+ * A script of timers runs inside a callback of the loop, as a server's handlers do, because the
+ * loop caches its time only there. Elsewhere each `event_add` would read the clock.
  */
 #include <event2/event.h>
 #include <event2/event_struct.h>
@@ -85,7 +85,7 @@ struct script {
 static void arm_here(evutil_socket_t fd, short what, void *arg) {
     struct script *script = arg;
     arm(script->self, script->steps, script->n, script->disarms);
-    /* Or the loop would look again, and expire what is due. */
+    /* Otherwise the loop would look at its timers again, and expire those that are due. */
     event_base_loopbreak(script->self->library);
 }
 
@@ -99,7 +99,8 @@ const struct peer libevent = {
     create, destroy, arm_in_turn, expire, run, toggle, NULL, 0
 };
 
-/* Changes are collected, and made together before the next wait. */
+/* libevent with an option by which changes are collected, and made together before the
+ * next wait. */
 const struct peer libevent_changelist = {
     create, destroy, arm_in_turn, expire, run, toggle, NULL, EVENT_BASE_FLAG_EPOLL_USE_CHANGELIST
 };

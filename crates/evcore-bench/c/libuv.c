@@ -1,8 +1,8 @@
 /* libuv: a `uv_poll_t` for each descriptor, and `uv_timer_t`s.
  *
- * The loop's time stands still while a script runs, as it does between two turns, so a timeout is a
- * deadline. No timeout reaches back; where all timers are to be due, the loop's time is put back
- * instead, as though a handler had run for that long.
+ * The loop's time stands still while a script runs, as it does between two turns, so a timeout from
+ * now is a deadline in virtual time. A timeout cannot be negative. So that all timers are due, the
+ * loop's time is set back instead, as though a handler had run for that long.
  */
 #include <uv.h>
 

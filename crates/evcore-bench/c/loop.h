@@ -1,18 +1,19 @@
-/* A loop that watches descriptors and has timers. The file of a library defines the types `library`,
- * `watcher` and `timer` before it includes this, and the functions that are declared here after it. */
+/* A loop that watches descriptors and has timers. The file of a library defines the types
+ * `library`, `watcher` and `timer` before it includes this file, and defines the functions that are
+ * declared here after that. */
 #include "peer.h"
 
 #include <unistd.h>
 
-/* The benchmark of pollers, as in `src/pollers/ring_of_pairs.rs`: pairs of sockets, where
- * what is written to a far end can be read from the near one. */
+/* The benchmark of pollers, as in `src/pollers/ring_of_pairs.rs`. A byte that is written to the far
+ * end of a pair of sockets can be read from its near end. */
 struct ring {
     const int *near;
     const int *far;
     size_t n;
-    /* Bytes that are still to be passed on. */
+    /* Number of bytes that will still be passed on. */
     size_t writes;
-    /* Events that are still to come. */
+    /* Number of events that will still come. */
     size_t left;
 };
 
@@ -21,7 +22,7 @@ struct self {
     struct ring *ring;
     const int *watched;
     size_t n, timed, fired;
-    /* Where virtual time begins, in seconds of the loop's time. */
+    /* The beginning of virtual time, in seconds of the loop's time. */
     double start;
     timer *timers;
     watcher watchers[];
@@ -33,16 +34,17 @@ static void init_timer(struct self *self, timer *timer);
 static void init_watcher(struct self *self, watcher *watcher, size_t index);
 static inline void start(struct self *self, watcher *watcher);
 static inline void stop(struct self *self, watcher *watcher);
-/* Serves what is ready and due: once, or until a callback ends it. */
+/* Serves the descriptors that are ready and the timers that are due: once, or, if `waits`, until a
+ * callback ends the loop. */
 static void turn(struct self *self, int waits);
 
-/* Reads the byte of a pair, and passes one on to the next. */
+/* Reads the byte of a pair, and passes a byte on to the next pair. */
 static inline void serve(struct ring *ring, size_t index) {
     char byte;
     size_t next = index + 1 == ring->n ? 0 : index + 1;
     ring->left--;
     if (read(ring->near[index], &byte, 1) != 1)
-        abort(); /* it was no event */
+        abort(); /* the pair had no byte */
     if (ring->writes > 0) {
         ring->writes--;
         if (write(ring->far[next], &byte, 1) != 1)
@@ -50,8 +52,8 @@ static inline void serve(struct ring *ring, size_t index) {
     }
 }
 
-/* What the callback of a watcher does; returns whether this was the last event. A timer gets a deadline
- * 10 to 11 seconds from now. */
+/* The body of a watcher's callback. Returns whether this was the last event. The pair's timer gets
+ * a deadline 10 to 11 seconds from now. */
 static inline int on_ready(struct self *self, size_t index) {
     serve(self->ring, index);
     if (self->timed)

@@ -1,5 +1,5 @@
-/* nginx's timers: `ngx_rbtree.c` and `ngx_event_timer.c` of the source that `NGINX_SOURCE` named when
- * this was built. They are compiled as they are, over the headers of `nginx/`.
+/* nginx's timers: `ngx_rbtree.c` and `ngx_event_timer.c` of the source that `NGINX_SOURCE` named
+ * when this was built. They are compiled unchanged, with the headers of `nginx/`.
  *
  * The program has one tree, so another thread's queue waits until this one is destroyed.
  */
@@ -15,7 +15,7 @@ static pthread_mutex_t in_use = PTHREAD_ERRORCHECK_MUTEX_INITIALIZER_NP;
 
 struct self {
     size_t fired;
-    /* Where an expired timer is armed again; 0 if it is not. */
+    /* The deadline at which an expired timer is armed again, or 0 if it is not armed again. */
     uint64_t again;
     ngx_event_t events[];
 };
@@ -45,7 +45,7 @@ static void destroy(struct self *self) {
     free(self);
 }
 
-/* A deadline in the past is a delay that wraps, and the sum wraps back. */
+/* The delay to a deadline in the past wraps, and the sum of the delay and the time wraps back. */
 static inline void arm_one(struct self *self, size_t id, uint64_t deadline) {
     ngx_event_add_timer(&self->events[id], deadline - ngx_current_msec);
 }

@@ -1,21 +1,20 @@
 /* nginx's timers: a red-black tree of deadlines, with one sentinel for all leaves.
  *
- * Written here from the algorithm in T. Cormen et al., "Introduction to
- * Algorithms", and from what nginx documents of its own tree: the key is a time
- * in milliseconds that may wrap, equal keys go to the right, the colour is a
- * byte, and the node is part of an event of 96 bytes. There is no library to
- * link, so the peer is there whenever there is a C compiler.
+ * Written here from the algorithm in T. Cormen et al., "Introduction to Algorithms", and from what
+ * nginx documents of its own tree: the key is a time in milliseconds that may wrap, equal keys go
+ * to the right, the colour is a byte, and the node is part of an event of 96 bytes. No library is
+ * linked, so a C compiler is enough for this peer.
  *
- * nginx leaves a timer where it is if it moves by less than 300 ms. The peer
- * exists with that rule and without.
+ * nginx leaves a timer where it is if it moves by less than 300 ms. There are two peers, with that
+ * rule and without.
  */
 #include "peer.h"
 
 /* nginx's NGX_TIMER_LAZY_DELAY. */
 #define LAZY_DELAY 300
 
-/* The two directions: what is done on one side is done on the other with them swapped. The functions
- * that take one are compiled once for each. */
+/* The two sides of a node. Each operation on one side has a mirror image on the other. The
+ * functions that take a side are compiled once for each side. */
 enum side { LEFT, RIGHT };
 #define FOR_EACH_SIDE static inline __attribute__((always_inline))
 
@@ -27,7 +26,7 @@ struct node {
     unsigned char data;
 };
 
-/* As large as nginx's, whose members a timer does not use are named after it. */
+/* An event has the size of nginx's. The members that a timer does not use have nginx's names. */
 struct event {
     void *data;
     unsigned timer_set : 1;
@@ -74,7 +73,7 @@ static int is_before(uintptr_t key, uintptr_t other) {
     return (intptr_t)(key - other) < 0;
 }
 
-/* Makes `child` what `old` is to its parent. */
+/* Puts `child` in the place of `old`, as a child of the parent of `old`. */
 static void replace_child(struct self *self, struct node *old, struct node *child) {
     if (old == self->root)
         self->root = child;
@@ -82,7 +81,7 @@ static void replace_child(struct self *self, struct node *old, struct node *chil
         old->parent->child[old == old->parent->child[RIGHT]] = child;
 }
 
-/* The child on the other side rises, and the node sinks to `side`. */
+/* Rotates: the child on the other side rises, and the node sinks to `side`. */
 FOR_EACH_SIDE void rotate(struct self *self, struct node *node, enum side side) {
     struct node *rising = node->child[!side];
     node->child[!side] = rising->child[side];
@@ -175,7 +174,7 @@ static struct node *leftmost(struct self *self, struct node *node) {
     return node;
 }
 
-/* Puts `above` where `node` is, with its colour and its children. */
+/* Puts `above` in the place of `node`, with the colour and the children of `node`. */
 static void take_place(struct self *self, struct node *above, struct node *node) {
     replace_child(self, node, above);
     above->parent = node->parent;
@@ -195,7 +194,7 @@ static void delete(struct self *self, struct node *node) {
     struct node *child = gone->child[gone->child[LEFT] != leaf ? LEFT : RIGHT];
     unsigned char was_red = gone->red;
     replace_child(self, gone, child);
-    /* The sentinel's parent too: the repair begins there. */
+    /* Sets even the sentinel's parent, because the repair begins there. */
     child->parent = gone->parent;
     if (gone != node) {
         if (child->parent == node)
@@ -256,7 +255,7 @@ static void rearm(struct self *self, struct node *node, uint64_t deadline) {
     arm_one(self, pop(self, node)->index, deadline);
 }
 
-/* A function of its own in nginx too, as is the next one. */
+/* As in nginx, this function and the next are not inlined. */
 __attribute__((noinline))
 static void rearm_due(struct self *self, uint64_t now, uint64_t deadline) {
     struct node *node;

@@ -1,8 +1,8 @@
-/* What each library in C can be asked; `src/foreign.rs` has the same in Rust.
+/* The functions of a peer in C. `src/foreign.rs` declares the same in Rust.
  *
- * A call does a whole run, script or millisecond of serving, so that the way from Rust to C is paid
- * once for it. Each file defines `struct self`, a loop or a queue, and `arm_one` and `disarm_one`, of
- * which scripts are made here.
+ * One call does a whole run, script or millisecond of serving, so that the cost of calling C from
+ * Rust counts only once for all of it. Each file defines `struct self`, which is a loop or a queue,
+ * and the functions `arm_one` and `disarm_one`, by which `arm` executes a script.
  */
 #ifndef PEER_H
 #define PEER_H
@@ -13,8 +13,8 @@
 
 struct self;
 
-/* An operation on a timer. Times are in milliseconds of a virtual time that begins at 0; no script
- * waits, and none does I/O. */
+/* An operation on a timer. Times are in milliseconds of a virtual time that begins at 0; scripts do
+ * not wait or do I/O. */
 struct step {
     uint64_t deadline;
     uint32_t id;
@@ -23,31 +23,34 @@ struct step {
 /* The end of virtual time: every deadline comes before it. */
 #define END_MS 180000
 
-/* From an event to its timeout. */
+/* Milliseconds from an event to its timeout. */
 #define TIMEOUT_MS 60000
 
 struct peer {
-    /* A loop that watches `n` descriptors, near ends of pairs, and has so many timers. If it watches any,
-     * each of its timers belongs to a pair: it is armed, and armed again whenever the pair is served.
-     * `due`: the loop's own time is past the end of virtual time, so that all timers are due as soon as it
-     * looks, and `arm` is called once; else virtual time begins with the loop's. */
+    /* Creates a loop that watches `n` descriptors, which are near ends of pairs, and has `timers`
+     * timers. If it watches any, each timer belongs to a pair: it is armed at once, and again
+     * whenever the pair is served. If `due`, the loop's own time is past the end of virtual time,
+     * so that all timers are due at the first `expire`, and `arm` is called only once. Otherwise
+     * virtual time begins with the loop's time. */
     struct self *(*create)(const int *watched, size_t n, size_t timers, int due, long option);
     void (*destroy)(struct self *self);
-    /* Arms, or arms again; or disarms before each. */
+    /* Arms the timers of the steps, or arms them again. If `disarms`, each is disarmed before. */
     void (*arm)(struct self *self, const struct step *steps, size_t n, int disarms);
-    /* Expires all that is armed; returns how many fired. */
+    /* Expires the timers that are due, and returns how many fired. */
     size_t (*expire)(struct self *self);
-    /* Serves `left` events, of which so many write a byte to a far end; returns how many did not come.
-     * NULL for a timer queue alone, as is the next. */
+    /* Serves `left` events, of which `writes` write a byte to a far end. Returns how many events
+     * did not come. This and `toggle` are NULL for a peer that has only timers. */
     size_t (*run)(struct self *self, const int *far, size_t writes, size_t left);
-    /* Stops watching the first descriptor and starts again, so many times. */
+    /* Stops watching the first descriptor and starts again, `times` times. */
     void (*toggle)(struct self *self, size_t times);
-    /* Takes what is due at this time, and arms it again. NULL where the time cannot be set. */
+    /* Takes the timers that are due at `now`, and arms them again. NULL if the time cannot be
+     * set. */
     void (*rearm_due)(struct self *self, uint64_t now, uint64_t deadline);
-    /* For `create`: in what this peer differs from another of the same library. */
+    /* An argument of `create`, by which two peers of the same library differ. */
     long option;
-    /* The turns of a server, one a step: arms the step's timer to `TIMEOUT_MS` from now, disarms it if the
-     * connection `closes`, looks when the next is due, and arms again what is due. NULL as above. */
+    /* Serves a turn for each step: arms the step's timer `TIMEOUT_MS` from the time of the turn,
+     * disarms it if the connection `closes`, finds the next deadline, and arms again the timers
+     * that are due. NULL if the time cannot be set. */
     void (*turns)(struct self *self, const struct step *steps, size_t n, int closes);
 };
 

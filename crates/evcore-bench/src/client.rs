@@ -19,7 +19,7 @@ impl Client {
         Ok(client)
     }
 
-    /// Sets the time to wait for a byte.
+    /// Sets the limit of the wait for a response.
     pub(crate) fn patience(&self, time: Duration) {
         let set = self.0.set_read_timeout(Some(time));
         set.expect("it is more than no time");
@@ -32,7 +32,7 @@ impl Client {
     }
 
     /// Waits for the response, which is short and arrives in one piece, and returns the last number
-    /// in it: the worker's process id, if it was asked for.
+    /// in it, which is the worker's process id if that was requested.
     pub(crate) fn answer(&mut self) -> io::Result<u32> {
         let mut response = [0; 4096];
         let length = self.0.read(&mut response)?;

@@ -1,4 +1,4 @@
-//! Datagrams: questions of DNS, answered by the example `udp` and by a bare loop in C, each on one
+//! Datagrams: DNS questions, answered by the example `udp` and by a bare loop in C, each on one
 //! core.
 
 use std::io::{self, ErrorKind};
@@ -14,7 +14,8 @@ use crate::whole::ms;
 
 /// Number of questions that are under way at a time.
 const UNDER_WAY: u32 = 64;
-/// Time after which a question counts as lost. (The kernel drops datagrams that it has no room for.)
+/// Time after which a question counts as lost. (The kernel drops datagrams that it has no room
+/// for.)
 const LOST_AFTER: Duration = Duration::from_millis(200);
 /// A DNS question for the address of `example.org`.
 const QUESTION: &[u8] = b"\x12\x34\x01\0\0\x01\0\0\0\0\0\0\x07example\x03org\0\0\x01\0\x01";

@@ -1,4 +1,4 @@
-//! The peers in C. Each file of `c/` has a table of functions.
+//! The peers in C. Each peer is a table of functions, which a file of `c/` defines.
 
 #![allow(unsafe_code, reason = "it calls C")]
 
@@ -25,21 +25,21 @@ pub(crate) struct Functions {
     turns: Option<unsafe extern "C" fn(*mut c_void, *const Step, usize, c_int)>,
 }
 
-/// Declares the table of each peer, if `build.rs` has found its library.
+/// Declares the table of each peer that `build.rs` has compiled.
 macro_rules! peers {
     ($($name:expr, $table:ident if $library:ident;)*) => {
-        // SAFETY: `build.rs` links the file that defines each, whose type is `const struct peer`;
-        // nothing writes to it, and its functions may be called from any thread.
+        // SAFETY: `build.rs` links the files that define these tables, of type `const struct peer`.
+        // Nothing writes to a table, and its functions may be called from any thread.
         unsafe extern "C" {
             $(#[cfg($library)] safe static $table: Functions;)*
         }
 
-        /// The peers that `build.rs` has found.
+        /// The peers that `build.rs` has compiled.
         pub(crate) fn installed() -> Vec<(&'static str, &'static Functions)> {
             vec![$(#[cfg($library)] ($name, &$table)),*]
         }
 
-        /// Records the absence of peers that are not installed.
+        /// Records the absence of the other peers.
         pub(crate) fn record_absent(report: &mut Report) {
             for (name, is_here) in [$(($name, cfg!($library))),*] {
                 if !is_here {
@@ -60,7 +60,8 @@ peers! {
     "our C after nginx's tree, 300 ms", nginx_rbtree_lazy if peer_nginx_rbtree;
 }
 
-/// libevent with another option for its descriptors. Its timers are libevent's.
+/// libevent with an option that collects changes of descriptors. Its timers are those of
+/// `libevent`, and are not measured again.
 pub(crate) const CHANGELIST: &str = "libevent, changelist";
 
 /// The reason why a peer was not built.
@@ -72,7 +73,7 @@ fn missing(peer: &str) -> &'static str {
 }
 
 impl Functions {
-    /// Returns whether it watches descriptors.
+    /// Returns whether the peer can watch descriptors.
     pub(crate) fn watches(&self) -> bool {
         self.run.is_some()
     }
@@ -81,9 +82,10 @@ impl Functions {
 /// A loop of one peer.
 pub(crate) struct Foreign<'a> {
     functions: &'static Functions,
-    // Invariant: the pointer that `create` returned, which is not null; there is no other copy.
+    // Invariant: the pointer that `create` returned, which is not null, and of which no other copy
+    // exists.
     this: *mut c_void,
-    /// The descriptors that it watches, which must stay open.
+    /// The descriptors that the loop watches, which must stay open.
     watched: &'a [OwnedFd],
     timers: usize,
 }
@@ -110,11 +112,12 @@ impl<'a> Foreign<'a> {
     }
 
     fn arm(&mut self, steps: &[Step], disarms: bool) {
-        // The ids index a table in C, which does not check them. A release build trusts the script.
+        // The ids are indices of a table in C, where nothing checks them. In a release build
+        // nothing checks them here either.
         debug_assert!(steps.iter().all(|step| (step.id as usize) < self.timers));
         let (this, arm) = (self.this, self.functions.arm);
-        // SAFETY: by the invariant of `this`; a script makes ids below its own number only, which is
-        // the argument of `create`; the steps outlive the call.
+        // SAFETY: by the invariant of `this`. All ids of a script are below its number of ids,
+        // which was an argument of `create`. The steps outlive the call.
         unsafe { arm(this, steps.as_ptr(), steps.len(), disarms.into()) }
     }
 }

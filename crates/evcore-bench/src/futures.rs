@@ -22,7 +22,8 @@ use crate::tools::Tool;
 
 const PEERS: [&str; 2] = [EVCORE, TOKIO];
 const EVCORE: &str = "evcore-async";
-/// Its current-thread runtime, for a yield and a spawn with a `LocalSet`, as for tasks that are not `Send`.
+/// tokio's current-thread runtime. The yield and the spawn use a `LocalSet`, which runs tasks that
+/// are not `Send`, as `evcore-async` does.
 const TOKIO: &str = "tokio";
 
 const OPERATIONS: [&str; 3] = ["yield", "spawn", "hello"];
@@ -48,7 +49,7 @@ pub(crate) fn count_instructions(run: &Run, report: &mut Report) {
     }
 }
 
-/// Repeats an operation, for a tool to count. Returns false if the words are not known.
+/// Repeats an operation, for a tool to count. Returns false if the words name no operation.
 pub(crate) fn count(words: &[&str]) -> bool {
     let [peer, operation, times] = words else {
         return false;
@@ -101,7 +102,7 @@ fn on_evcore(future: impl Future<Output = ()>) {
     runtime.block_on(future).expect("it ends");
 }
 
-/// Runs a future with tasks that are not `Send`.
+/// Runs a future that may spawn tasks that are not `Send`.
 async fn in_a_local_set(future: impl Future<Output = ()>) {
     LocalSet::new().run_until(future).await;
 }
@@ -113,8 +114,8 @@ fn on_tokio(future: impl Future<Output = ()>) {
     runtime.expect("a poller").block_on(future);
 }
 
-/// A server and its client on one thread. The client is the same on both runtimes, and makes one system
-/// call to send and one to receive.
+/// A server and its client on one thread. The client is the same on both runtimes, and makes one
+/// system call to send and one to receive.
 async fn hello_on_evcore(times: u32) {
     let streams = UnixStream::pair().expect("descriptors");
     let [near, far] = [streams.0, streams.1].map(|stream| {

@@ -15,14 +15,14 @@ use crate::Result;
 
 const BACKLOG: u32 = 1024;
 
-/// Limit of the loop: more than the clients need, with the tasks and timeouts of each.
+/// Limit of the loop, with room for the connections, tasks and timeouts of all clients.
 const CONNECTIONS: u32 = 10_000;
 
 /// Serves at an address for ever, on the runtime `evcore-async` or `tokio`.
 ///
 /// # Errors
 ///
-/// If the runtime is unknown or cannot begin, or no connection can be accepted.
+/// If the runtime is unknown or cannot be built, or if the listener fails.
 pub(crate) fn serve(runtime: &str, address: &str) -> Result {
     match runtime {
         "evcore-async" => {
@@ -52,7 +52,7 @@ async fn on_evcore(address: &str) -> Result {
 }
 
 async fn on_tokio(address: &str) -> Result {
-    // tokio's own backlog is too short for a thousand clients at once.
+    // tokio's default backlog of 128 is too short for a thousand clients at once.
     let socket = tokio::net::TcpSocket::new_v4()?;
     socket.set_reuseaddr(true)?;
     socket.bind(address.parse()?)?;
@@ -63,12 +63,12 @@ async fn on_tokio(address: &str) -> Result {
         let mut builder = http1::Builder::new();
         let connection = builder.timer(TokioTimer::new());
         let connection = connection.serve_connection(TokioIo::new(stream), service_fn(hello));
-        // tokio's manual spawns so; a `LocalSet` costs more.
+        // As in tokio's documentation. A `LocalSet` would cost more.
         drop(tokio::spawn(ended(connection)));
     }
 }
 
-/// Ignores the error of a connection.
+/// Serves a connection, and ignores its error.
 async fn ended(connection: impl Future<Output = hyper::Result<()>>) {
     let _ = connection.await;
 }

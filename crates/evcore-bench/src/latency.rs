@@ -14,11 +14,11 @@ const LATENCIES: [(&str, f64); 3] = [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.99
 /// decides the quantile.
 const SLOWER: f64 = 100.0;
 
-/// Numbers of connections, and of requests in a round: enough for the last quantile, and some more.
-/// One connection would take too long for that.
+/// Numbers of connections, each with the number of requests in a round. They are enough for the
+/// highest quantile, except on one connection, where that would take too long.
 const LOADS: [(u32, f64); 3] = [(1, 10_500.0), (64, 105_000.0), (1024, 105_000.0)];
 
-/// The server whose rate sets the load. If it is missing, the first server does.
+/// The server whose rate sets the load. If it is missing, the rate of the first server does.
 const MODEL: &str = "nginx";
 
 /// Measures all servers, with each number of connections.
@@ -31,7 +31,8 @@ pub(crate) fn measure(run: &Run, report: &mut Report) {
     });
 }
 
-/// All servers get the same rate in turn: half of the one that saturates nginx in this round.
+/// Loads the servers one after the other with the same rate, which is half of the rate that
+/// saturates nginx in this round.
 fn round(servers: &[Server], (connections, all): (u32, f64), run: &Run, report: &mut Report) {
     let model = servers.iter().find(|server| server.name == MODEL);
     let Some(model) = model.or(servers.first()) else {

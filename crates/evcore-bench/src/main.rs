@@ -1,4 +1,4 @@
-//! The project compared with its peers, in one run. For Linux.
+//! Compares the project with similar libraries and servers (*peers*) in one run. Only for Linux.
 
 mod accept;
 mod client;
@@ -10,7 +10,7 @@ mod foreign;
 mod futures;
 mod hello_server;
 mod latency;
-/// The example `client`.
+/// The load generator of evcore's example `client`.
 #[path = "../../evcore/examples/client/load.rs"]
 mod load;
 mod memory;
@@ -92,7 +92,8 @@ fn run() -> Result {
     }
 }
 
-/// Measures the parts of these names, or all, and writes the page.
+/// Measures the parts that `names` lists, or all if it is empty, and writes the page. With
+/// `missing`, only parts that have no result yet are measured.
 fn parts(run: &mut Run, names: &[&str], missing: bool, docs: &Path) -> Result {
     let parts = page::parts();
     let is_unknown = |name: &&&str| parts.iter().all(|part| part.name != **name);
@@ -137,7 +138,7 @@ fn measure(part: &str) -> fn(&Run, &mut Report) {
         "bursts" => accept::bursts,
         "kills" => accept::kills,
         "workers" => accept::workers,
-        // Rows that other commands measure.
+        // Other commands measure its rows.
         "project" => |_, _| (),
         _ => unreachable!("page.json has no other part"),
     }

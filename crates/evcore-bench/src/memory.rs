@@ -1,5 +1,5 @@
-//! The memory of idle connections: the part of the C library's heap that the core's tables take. Memory
-//! in the kernel is not included.
+//! The memory of idle connections: the part of the C library's heap that the core's tables take.
+//! Memory in the kernel is not included.
 
 #![allow(unsafe_code, reason = "it calls `mallinfo2`")]
 
@@ -13,7 +13,7 @@ use rustix::event::{EventfdFlags, eventfd};
 use crate::report::Report;
 use crate::run::{Run, each};
 
-/// Numbers of connections just before and just after tables double, and between.
+/// Numbers of connections just before and just after tables double, and some in between.
 const COUNTS: [usize; 10] = [
     1_000, 1_024, 1_025, 2_000, 4_096, 4_097, 8_192, 8_193, 12_000, 16_385,
 ];
@@ -47,7 +47,7 @@ pub(crate) fn measure(_: &Run, report: &mut Report) {
     }
 }
 
-/// The bytes of each connection, without the bytes of an empty loop.
+/// The bytes of the heap for each connection, without the bytes of an empty loop.
 fn bytes(descriptors: &[OwnedFd], kind: BackendKind, room: usize) -> f64 {
     let room = u32::try_from(room).expect("a count of descriptors");
     let built = EventLoop::builder().connections(room).poller(kind).build();

@@ -1,19 +1,19 @@
-//! Time that a measurement lets pass.
+//! Pauses and waits of a measurement.
 
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The limit for an immediate answer of a server. A working server takes far less.
+/// Limit of a wait for something that should happen at once.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Does nothing for this long.
+/// Blocks the thread for this long.
 pub(crate) fn pause(time: Duration) {
     #[expect(clippy::disallowed_methods, reason = "a measurement has a duration")]
     thread::sleep(time);
 }
 
-/// Waits until a condition is true, and returns whether it became true. The first checks come
-/// without a pause, for conditions that take microseconds.
+/// Waits until a condition is true, but at most for [`PATIENCE`]. Returns whether it became true.
+/// The first checks come without a pause, for conditions that take microseconds.
 pub(crate) fn until(mut condition: impl FnMut() -> bool) -> bool {
     const AT_FIRST: Duration = Duration::from_millis(1);
     let began = Instant::now();

@@ -17,9 +17,8 @@ use crate::targets::{Target, VERDICTS};
 pub(crate) struct Part {
     pub(crate) name: String,
     title: String,
-    /// Number of measurements of each peer. Short rounds get fifteen, because a virtual machine's
-    /// speed changes within seconds. The median of many short rounds varies less than the median of
-    /// a few long ones.
+    /// Number of measurements of each peer. A virtual machine's speed changes within seconds, so
+    /// the median of many short rounds varies less than the median of a few long ones.
     pub(crate) rounds: usize,
     /// The peers with the command that prints the version of each.
     #[serde(default)]
@@ -35,21 +34,21 @@ pub(crate) struct Part {
 /// One measurement of all peers.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Table {
-    /// Unique within the part; targets and pictures refer to it.
+    /// The name by which targets and pictures refer to the table, unique within the part.
     pub(crate) name: String,
     unit: String,
     title: String,
     /// The peer that the others are compared with, in the same column and round.
     baseline: Option<String>,
-    /// True if the values are counts, which are exact. (All values of a part with one round are exact,
-    /// too.)
+    /// True if the values are counts, which are exact. (In a part with one round, all tables count
+    /// as exact.)
     #[serde(default)]
     counted: bool,
     /// A description of one operation, and of its measurement.
     text: String,
 }
 
-/// The words at the beginning of the page, and of each page of tables.
+/// The text at the beginning of the page. `CELLS` is the text above the tables of a part.
 const HEAD: &str = include_str!("../head.txt");
 const CELLS: &str = include_str!("../cells.txt");
 
@@ -85,8 +84,8 @@ pub(crate) fn write(run: &Run, docs: &Path) -> Result {
     Ok(fs::write(docs.join("performance.md"), page)?)
 }
 
-/// A text that tells whether all parts are of one run: their commits, and the time from the first to the
-/// last.
+/// The commits at which the parts were measured, with the time that all parts took together. More
+/// than one commit shows that the parts are of several runs.
 fn runs(run: &Run) -> std::io::Result<String> {
     let mut commits = BTreeMap::new();
     let mut seconds = 0_u64;
@@ -121,7 +120,7 @@ impl Part {
         counted.map(|table| table.name.clone()).collect()
     }
 
-    /// The part in short: a sentence, the pictures and the verdicts.
+    /// The part's section of the page: a sentence, the pictures and the verdicts.
     fn section(&self, report: Option<&Report>) -> String {
         let mut text = format!("## {}\n\n", self.title);
         if let Some(report) = report {
@@ -194,14 +193,14 @@ impl Table {
     }
 }
 
-/// The time, the machine and the commit of a report.
+/// The context of a report as text: commit, date, machine and so on.
 fn context(report: &Report, between: &str) -> String {
     let all = report.context.iter();
     let all: Vec<String> = all.map(|(name, it)| format!("{name} {it}")).collect();
     all.join(between)
 }
 
-/// The text with its cells, which are the pieces between braces.
+/// Replaces each cell in the text, which is a piece between braces, by its figure.
 pub(crate) fn sentence(text: &str, report: &Report) -> String {
     let pieces = text.split(['{', '}']).enumerate().map(|(at, piece)| {
         if at % 2 == 0 {

@@ -1,7 +1,7 @@
 //! Other processes: their state and CPU time in `/proc`, and signals to them.
 //!
-//! A process may end at any time. One that is gone or cannot be read counts as asleep, without
-//! children and without CPU time.
+//! A process may end at any time. A process that is gone or cannot be read counts as asleep,
+//! without children and without CPU time.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use procfs::process::{Process, Stat};
 use procfs::{Current, ProcResult, Uptime};
 use rustix::process::{Pid, Signal, kill_process};
 
-/// Nanoseconds in a clock tick of `/proc`, of which Linux has 100 a second for programs.
+/// Nanoseconds in a clock tick of `/proc`. Linux reports 100 ticks a second to programs.
 const TICK_NS: u64 = 10_000_000;
 
 /// The children of a process.
@@ -18,8 +18,8 @@ pub(crate) fn children(pid: u32) -> Vec<u32> {
     children.unwrap_or_default()
 }
 
-/// Returns whether the process sleeps, is stopped or is gone. strace stops it before and after each
-/// call (`t`).
+/// Returns whether the process sleeps, is stopped by a signal, or is gone. A process that strace
+/// has stopped at a system call (`t`) counts as awake.
 pub(crate) fn is_asleep(pid: u32) -> bool {
     stat(pid).map_or(true, |stat| !['R', 'D', 't'].contains(&stat.state))
 }

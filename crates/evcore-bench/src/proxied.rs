@@ -1,6 +1,6 @@
 //! System calls and instructions of a proxied session, and of a request within one.
 //!
-//! Each proxy runs under strace and under callgrind. One client opens a connection after another.
+//! Each proxy runs under strace and under callgrind. One client opens one connection after another.
 
 use std::fs;
 use std::time::Duration;
@@ -12,7 +12,8 @@ use crate::run::Run;
 use crate::server::{self, Program};
 use crate::tools::Tool::{self, Callgrind, Strace};
 
-/// Sessions, and requests in each: a short run, one with more sessions, one with more requests.
+/// Numbers of sessions, and of requests in each: in a short run, in a run with more sessions, and
+/// in a run with more requests.
 const SHORT: [u32; 2] = [20, 1];
 const SESSIONS: [u32; 2] = [120, 1];
 const REQUESTS: [u32; 2] = [20, 21];
@@ -29,7 +30,7 @@ const TABLES: [(&str, Tool, &str); 2] = [
     ),
 ];
 
-/// Counts all proxies, whose upstream is set.
+/// Counts for all proxies. Their upstream must be set.
 pub(crate) fn count(run: &Run, programs: &mut [Program], report: &mut Report) {
     for (table, tool, command) in TABLES {
         if tool.is_missing(report) {
@@ -47,8 +48,8 @@ pub(crate) fn count(run: &Run, programs: &mut [Program], report: &mut Report) {
             let closed = (sessions - short) / f64::from(SESSIONS[0] - SHORT[0]);
             let kept = (requests - short) / f64::from(REQUESTS[0] * (REQUESTS[1] - SHORT[1]));
             for (column, each) in [("closed", closed), ("kept alive", kept)] {
-                // Rounded, because one wait more or less in a whole run would show as a fraction of a
-                // call.
+                // System calls are rounded to tenths, because one wait more or less in a whole run
+                // would show as a fraction of a call.
                 let each = if tool == Strace {
                     (10.0 * each).round() / 10.0
                 } else {
@@ -76,11 +77,11 @@ fn whole_run(
         }
     }
     pace::pause(ENDS);
-    // The tool prints when it ends.
+    // The tool prints its summary when it ends.
     drop(server);
     let log = server::folder(run).join(format!("{}.log", program.name));
     let text = fs::read_to_string(log).map_err(|error| error.to_string())?;
-    // A proxy with a master has a summary for each process.
+    // callgrind prints a summary for each process of a proxy.
     let summaries = text
         .lines()
         .filter_map(|line| line.split_once("Collected : "));

@@ -1,7 +1,7 @@
-//! The result of a part: for each cell of its tables, a value of each round.
+//! The result of a part: for each cell of its tables, a value for each round.
 //!
-//! `page.json` declares the tables. `page.rs` computes medians, ratios and verdicts from the values.
-//! A report is a JSON file, so a page can show parts of several runs.
+//! `page.json` declares the tables. `page.rs` computes medians, ratios and verdicts from the
+//! values. A report is a JSON file, so a page can show parts of several runs.
 
 use std::collections::BTreeMap;
 
@@ -12,28 +12,30 @@ use crate::spread::Spread;
 /// Everything that a part measured.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Report {
-    /// The time, the machine and the commit: names with their values, in the order of the page.
+    /// The commit, the date, the machine and so on: names with their values, in the order of the
+    /// page.
     pub(crate) context: Vec<(String, String)>,
     /// The peers' versions.
     pub(crate) versions: BTreeMap<String, String>,
     /// The peers and tools that were not available, with the reason.
     pub(crate) absent: BTreeMap<String, String>,
-    /// A table, a peer and a column, with a value for each round, in the order of the first values.
+    /// Each cell is a table, a peer and a column, with a value for each round. The cells are in the
+    /// order of their first values.
     pub(crate) cells: Vec<([String; 3], Vec<f64>)>,
     /// The tables of counts, which are exact. Other values vary from round to round.
     #[serde(default)]
     pub(crate) counted: Vec<String>,
-    /// The cells that are measured, as `table|peer|column`; all if it is `None`.
+    /// The cells to measure, as `table|peer|column`. `None` means all cells.
     #[serde(skip)]
     pub(crate) only: Option<Vec<String>>,
 }
 
-/// A figure that a target judges, and the interval in which the true one lies.
+/// A figure that a target judges, and the interval in which its true value probably lies.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Figure {
     pub(crate) value: f64,
-    /// The confidence interval, or the value itself if it is exact. `None` if there are too few rounds
-    /// for an interval.
+    /// The confidence interval, or the value itself if it is exact. `None` if there are too few
+    /// rounds for an interval.
     pub(crate) interval: Option<[f64; 2]>,
 }
 
@@ -41,7 +43,7 @@ pub(crate) struct Figure {
 const ELSE: &str = ", else ";
 
 impl Report {
-    /// Returns whether the caller wants a cell: all cells, or the cells of `counts.txt`.
+    /// Returns whether a cell is to be measured. If `only` is set, it must list the cell.
     pub(crate) fn wants(&self, table: &str, peer: &str, column: &str) -> bool {
         let cell = format!("{table}|{peer}|{column}");
         self.only.as_ref().is_none_or(|only| only.contains(&cell))
@@ -56,7 +58,7 @@ impl Report {
         }
     }
 
-    /// Records that a peer takes no part, and prints it.
+    /// Records and prints that a peer takes no part, with the reason.
     pub(crate) fn absent(&mut self, peer: &str, reason: &str) {
         eprintln!("without {peer}: {reason}");
         self.absent.insert(peer.to_owned(), reason.to_owned());
@@ -68,7 +70,7 @@ impl Report {
             .ok()
     }
 
-    /// The names of a table's peers (1) or columns (2).
+    /// The names of a table's peers (if `place` is 1) or columns (if it is 2).
     pub(crate) fn names(&self, table: &str, place: usize) -> Vec<&str> {
         let mut names = Vec::new();
         for (cell, _) in self.cells.iter().filter(|(cell, _)| cell[0] == table) {
@@ -82,9 +84,10 @@ impl Report {
     /// The figures of a cell that `page.json` names. The column `*` stands for all columns. A
     /// figure that was not measured is `None`.
     ///
-    /// `table|peer|column` is the median. `|other` after it makes it the ratio to another peer (the
-    /// median of the ratios within each round), `|-other` the difference, and `|max` or `|min` the
-    /// greatest or least value. `|other, else third` compares with a third peer if there is no other.
+    /// `table|peer|column` is the median. A fourth word changes that: `|other` makes it the ratio
+    /// to another peer (the median of the ratios within each round), `|-other` the difference, and
+    /// `|max` or `|min` the greatest or least value. `|other, else third` compares with a third
+    /// peer if `other` is absent.
     pub(crate) fn figures(&self, cell: &str) -> Vec<Option<Figure>> {
         let words: Vec<&str> = cell.split('|').collect();
         let (table, peer, how) = (words[0], words[1], words.get(3).copied());
@@ -125,7 +128,7 @@ impl Report {
         (self.present(words[0], words[3]) != first).then_some(second)
     }
 
-    /// The first of these peers that a table has, or the last one.
+    /// The first of the two peers if the table has it, otherwise the second.
     fn present<'a>(&self, table: &str, peers: &'a str) -> &'a str {
         let Some((first, second)) = peers.split_once(ELSE) else {
             return peers;
@@ -136,7 +139,7 @@ impl Report {
         }
     }
 
-    /// The median of the values of all rounds.
+    /// The median of the values of all rounds, with its interval.
     fn figure(&self, table: &str, values: &[f64]) -> Option<Figure> {
         let Spread { median, .. } = Spread::of(values)?;
         if self.counted.iter().any(|counted| counted == table) {

@@ -1,5 +1,5 @@
-//! The system calls of a keep-alive request: `httpd` under strace, with clients that send one
-//! request each at the same time.
+//! The system calls of a keep-alive request to `httpd`, counted by strace. All clients send a
+//! request, then all read their responses, again and again.
 
 use std::fs;
 
@@ -15,7 +15,7 @@ const FEW: u32 = 20;
 /// Number of requests that a long run has more than a short one.
 const MORE: u32 = 6_400;
 
-/// The calls that a column adds up.
+/// The columns, each with the system calls that it adds up.
 const KINDS: [(&str, &[&str]); 3] = [
     ("recv", &["recvfrom", "recvmsg", "read"]),
     ("send", &["sendto", "sendmsg", "write", "writev"]),
@@ -75,7 +75,7 @@ fn count(run: &Run, program: &Program, clients: u32, requests: u32) -> Counts {
     // All connections end now, so that each run includes their ends.
     drop(clients);
     server.wait_until_idle();
-    // strace prints when it ends.
+    // strace prints its summary when the server ends.
     drop(server);
     let log = server::folder(run).join(format!("{}.log", program.name));
     Tool::Strace.parse(&fs::read_to_string(log).expect("strace has written it"))

@@ -11,16 +11,17 @@ use rustix::time::{ClockId, clock_gettime};
 use crate::page::Part;
 use crate::report::Report;
 
-/// Prints the processor, how many CPUs there are (also if this thread is confined to one), and the kernel.
+/// Shell commands that print the processor, the number of CPUs (all, even if this thread may use
+/// only one), and the kernel.
 const MACHINE: &str = "\
     model=$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)
     echo \"${model:-unknown CPU}, $(nproc --all) CPUs, $(uname -sr)\"";
 const LOAD: &str = "cut -d ' ' -f 1,2 /proc/loadavg";
 
-/// The options of the command line.
+/// The options of the command line, and the number of rounds of the present part.
 #[derive(Clone, Debug)]
 pub(crate) struct Run {
-    /// One round with fewer operations, to see that everything works.
+    /// True for one round with fewer operations, to see that everything works.
     pub(crate) quick: bool,
     /// The directory of the results and of the tools' files.
     pub(crate) folder: PathBuf,
@@ -75,7 +76,7 @@ impl Run {
             ("duration", format!("{} s", began.elapsed().as_secs())),
         ];
         for (peer, line) in &part.versions {
-            // The version is the first number with a dot, and what follows it.
+            // The version is the first number with a dot, up to the next space.
             let first = format!("{line} | grep -oE '[0-9]+[.][^ ]+' | head -n 1");
             let version = Some((peer.clone(), printed(&first)));
             let version = version.filter(|(_, version)| !version.is_empty());
@@ -85,7 +86,7 @@ impl Run {
         fs::write(self.file(&part.name), serde_json::to_vec_pretty(&report)?)
     }
 
-    /// Reads a part's report; `None` if it has none yet.
+    /// Reads a part's report. Returns `None` if the part has none yet.
     pub(crate) fn read(&self, part: &str) -> io::Result<Option<Report>> {
         let file = self.file(part);
         let text = file.exists().then(|| fs::read(file)).transpose()?;
@@ -99,14 +100,14 @@ impl Run {
 }
 
 /// Nanoseconds of this thread's CPU time per operation. The time of other processes does not count.
-/// Costs two system calls, so `work` must last much longer.
+/// The measurement costs two system calls, so `work` must last much longer.
 pub(crate) fn ns_each(operations: usize, work: impl FnOnce()) -> f64 {
     let start = cpu_ns();
     work();
     each(cpu_ns() - start, operations)
 }
 
-/// The share of one operation.
+/// Divides a sum of all operations by their number.
 pub(crate) fn each(whole: u64, operations: usize) -> f64 {
     whole as f64 / operations.max(1) as f64
 }
@@ -124,14 +125,14 @@ pub(crate) fn root() -> PathBuf {
     root.expect("it is in `crates`").to_owned()
 }
 
-/// A line of the shell, in the root of the source tree.
+/// A command that runs a line of the shell in the root of the source tree.
 pub(crate) fn shell(line: &str) -> Command {
     let mut command = Command::new("sh");
     command.args(["-c", line]).current_dir(root());
     command
 }
 
-/// The output of a line of the shell; nothing if it fails.
+/// The output of a line of the shell, or an empty string if the line fails.
 fn printed(line: &str) -> String {
     let output = shell(line).output().ok();
     let output = output.filter(|output| output.status.success());

@@ -17,9 +17,10 @@ use crate::{pace, process};
 
 /// A server that can be started.
 ///
-/// Its lines run in the shell, in the root of the source tree. They have the variables `HTTPD` (the
-/// example server), `BENCH` (this program), `FOLDER` (the directory of all files) and `CLIENT_CPU`. The line of a start
-/// also has `NAME`, `ADDRESS` and `WORKERS`; the line of a proxy, `UPSTREAM`.
+/// Its commands are lines of the shell, which run in the root of the source tree with the variables
+/// `HTTPD` (the example server), `BENCH` (this program), `FOLDER` (the directory of all files) and
+/// `CLIENT_CPU`. The command that starts it also has `NAME`, `ADDRESS` and `WORKERS`, and the
+/// command of a proxy has `UPSTREAM`.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Program {
     /// The parts that measure it.
@@ -29,10 +30,11 @@ pub(crate) struct Program {
     build: Option<String>,
     /// The command that starts it, and becomes its process.
     run: String,
-    /// The CPUs of the server, as `taskset` lists them; the first one if it is empty.
+    /// The CPUs of the server, as `taskset` lists them. An empty string means the first CPU.
     #[serde(skip)]
     cpus: String,
-    /// A tool that runs the program, with the tool's options; empty if the program runs without a tool.
+    /// A tool that runs the program, with the tool's options; empty if the program runs without a
+    /// tool.
     #[serde(skip)]
     pub(crate) tool: &'static str,
     #[serde(skip)]
@@ -44,7 +46,7 @@ pub(crate) struct Program {
 pub(crate) struct Server {
     pub(crate) name: String,
     pub(crate) address: SocketAddr,
-    /// Number of requested workers; 0 for a server that has no choice of workers.
+    /// The requested number of workers. 0 means one process that serves by itself.
     pub(crate) workers: usize,
     process: Child,
 }
@@ -121,7 +123,7 @@ impl Program {
         Ok(server)
     }
 
-    /// Starts the program without waiting. The server ends with this thread.
+    /// Starts the program without waiting. The kernel ends the server when this thread ends.
     pub(crate) fn launch(&self, workers: usize) -> io::Result<Server> {
         // The address is unused. It is chosen here, because not every server can print the port
         // that the kernel chose.
@@ -161,8 +163,8 @@ impl Server {
         self.process.id()
     }
 
-    /// Returns whether the server has all its workers. Descriptor stores are children of the master,
-    /// too.
+    /// Returns whether the server has all its workers. There may be more processes, because
+    /// descriptor stores are children of the master too.
     pub(crate) fn is_whole(&self) -> bool {
         self.pids().len() >= self.workers.max(1)
     }
@@ -178,7 +180,8 @@ impl Server {
     pub(crate) fn wait_until_idle(&self) {
         let pids = self.pids();
         let are_asleep = || pids.iter().all(|pid| process::is_asleep(*pid));
-        // It checks twice, because a worker may have woken another one that was checked before.
+        // The workers are checked twice, because one may have woken another that was checked before
+        // it.
         let rests = pace::until(|| are_asleep() && are_asleep());
         assert!(rests, "{}: workers {pids:?} never sleep", self.name);
     }

@@ -36,8 +36,8 @@ fn add(report: &mut Report, peer: &str, [bytes, wake_ns]: [f64; 2]) {
     report.add("wake", peer, "ns", wake_ns);
 }
 
-/// Runs tasks that sleep until the same time. Returns the bytes of each, and the CPU time of its end in
-/// ns.
+/// Runs tasks that sleep until the same time. Returns the bytes of each task, and the CPU time in
+/// ns that it takes to wake and end it.
 macro_rules! sleepers {
     ($count:expr, $now:expr, $spawn:path, $sleep_until:path, $yield_now:path) => {{
         let (asleep, ended) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(0)));

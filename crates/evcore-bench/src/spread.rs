@@ -1,5 +1,5 @@
-//! A summary of the values of several rounds: their median, and the interval in which the true median
-//! lies.
+//! A summary of the values of several rounds: their median, and the interval in which the true
+//! median lies.
 
 /// The median of some values, with the least and the greatest of them.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -24,16 +24,17 @@ impl Spread {
     }
 }
 
-/// The interval in which the true median lies with 95 %; `None` for fewer than six values.
+/// The interval in which the true median lies with a probability of at least 95 %, or `None` for
+/// fewer than six values.
 ///
 /// The interval does not depend on the distribution. Each value is above the true median with
-/// probability 1/2, so the number of values below the median is binomial (H. A. David, Order Statistics,
-/// 7.1).
+/// probability 1/2, so the number of values below the median is binomial (H. A. David, Order
+/// Statistics, 7.1).
 pub(crate) fn interval(values: &[f64]) -> Option<[f64; 2]> {
     let values = sorted(values);
     let n = values.len();
-    // The probability that at most `cut` values are below the median, and that at most as many
-    // are above it.
+    // `outside` is the probability that at most `below` values are below the median, plus the
+    // probability that at most `below` values are above it.
     let (mut cut, mut outside) = (None, 0.0);
     let mut exactly = 2.0 * 0.5_f64.powf(n as f64);
     for below in 0..n / 2 {

@@ -1,5 +1,5 @@
 //! A storm: all registrations become ready at the same time, and the program removes each when it
-//! is reported. And a drop: a poller is dropped that still has all of its registrations.
+//! is reported. And a drop: a poller that still has all of its registrations is dropped.
 
 use std::os::fd::OwnedFd;
 use std::time::Duration;
@@ -60,7 +60,7 @@ fn open() -> OwnedFd {
     eventfd(0, EventfdFlags::NONBLOCK).expect("a descriptor is left")
 }
 
-/// Returns a poller whose registrations are all known to the kernel.
+/// Returns a poller whose registrations have all reached the kernel.
 fn watching(kind: BackendKind, files: &[OwnedFd]) -> Poller {
     let mut poller = Poller::with(kind).expect("there was one before");
     for (key, file) in (0..).zip(files) {
@@ -73,8 +73,8 @@ fn watching(kind: BackendKind, files: &[OwnedFd]) -> Poller {
     poller
 }
 
-/// Makes all files ready, and calls `end` for each when it is reported. Returns the nanoseconds from
-/// the first wait to the last removal.
+/// Makes all files ready, and calls `end` for each when it is reported. Returns the CPU time in ns
+/// from the first wait to the last removal.
 fn storm(kind: BackendKind, files: &[OwnedFd], mut end: impl FnMut(&mut Poller, u64)) -> f64 {
     let mut poller = watching(kind, files);
     for file in files {

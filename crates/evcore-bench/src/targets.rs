@@ -5,7 +5,7 @@ use serde::Deserialize;
 use crate::page::sentence;
 use crate::report::{Figure, Report, number};
 
-/// A figure that a part should reach.
+/// A bound for some figures of a part.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Target {
     what: String,
@@ -14,8 +14,8 @@ pub(crate) struct Target {
     /// The cells that are judged, in the form that [`Report::figures`] takes. The worst of them
     /// counts.
     cells: Vec<String>,
-    /// Explanations why a target was missed. The first explanation that this run's tables confirm is
-    /// printed.
+    /// Explanations why a target was missed. The first explanation that this run's tables confirm
+    /// is printed.
     #[serde(default)]
     pub(crate) reasons: Vec<Reason>,
     /// The tool that measures the target, if this program does not.
@@ -42,7 +42,7 @@ struct Bound {
     unit: String,
 }
 
-/// The verdicts with which the last column of a row begins.
+/// The verdicts. The last column of a row begins with one of them.
 pub(crate) const VERDICTS: [&str; 4] = ["met", "**missed**", "not decided", "not measured"];
 
 impl Target {
@@ -62,7 +62,8 @@ impl Target {
         )
     }
 
-    /// The worst figure, with its interval if it has one.
+    /// The worst figure, with its interval if it has one, and with the peer that replaces an absent
+    /// one.
     fn reached(&self, figures: &[Figure], report: &Report) -> String {
         let worst = self.bound.worst(figures);
         let unit = &self.bound.unit;
@@ -125,7 +126,7 @@ impl Target {
     }
 }
 
-/// Returns whether all figures of a cell are within a bound: `cell at most 1`.
+/// Returns whether all figures of a cell are within a bound. The fact `cell at most 1` has both.
 fn is_fact(fact: &str, report: &Report) -> bool {
     let at = fact.rfind(" at ").expect("a fact has a bound");
     let bound = Bound::from(fact[at + 1..].to_owned());
@@ -148,8 +149,8 @@ impl From<String> for Bound {
 }
 
 impl Bound {
-    /// Returns whether a value is within the bound, with a tolerance, because differences of counts are
-    /// not exact in their last digits.
+    /// Returns whether a value is within the bound, with a tolerance, because differences of counts
+    /// are not exact in their last digits.
     fn permits(&self, value: f64) -> bool {
         let sign = if self.is_least { -1.0 } else { 1.0 };
         sign * (value - self.limit) <= 1e-6
@@ -161,7 +162,7 @@ impl Bound {
         figures.iter().max_by(order).expect("there are figures")
     }
 
-    /// The part by which a value misses the bound.
+    /// Text with the share of the limit by which a value misses the bound.
     fn part_of(&self, value: f64) -> String {
         match 100.0 * (value / self.limit - 1.0).abs() {
             _ if self.limit == 0.0 => number(value),

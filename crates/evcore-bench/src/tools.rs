@@ -1,8 +1,8 @@
 //! Counting by other programs: instructions by callgrind, allocations by memcheck, system calls by
 //! strace.
 //!
-//! Each tool runs `evcore-bench count` at two lengths. The difference is the cost of the
-//! operations, without the start and the setup.
+//! Each tool runs `evcore-bench count` with two numbers of operations. The difference between the
+//! two counts is the cost of the additional operations, without the start and the setup.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -17,8 +17,8 @@ use crate::run::{Run, shell};
 pub(crate) enum Tool {
     /// `Ir`: instructions in user mode.
     Callgrind,
-    /// Also `D1mr`, `D1mw`, `DLmr`, `DLmw`: misses of simulated data caches. The run takes twice as
-    /// long.
+    /// `Ir`, and `D1mr`, `D1mw`, `DLmr`, `DLmw`: misses of simulated data caches. The run takes
+    /// twice as long.
     CacheSim,
     /// `allocs`: allocations.
     Memcheck,
@@ -26,7 +26,7 @@ pub(crate) enum Tool {
     Strace,
 }
 
-/// Number of times that each event happens.
+/// The number of events of each kind, by the tool's name for it.
 pub(crate) type Counts = BTreeMap<String, f64>;
 
 const CALLGRIND: &str = "valgrind --tool=callgrind --callgrind-out-file=/dev/null";
@@ -35,8 +35,8 @@ const MEMCHECK: &str = "valgrind --tool=memcheck --leak-check=no";
 const STRACE: &str = "strace -c -f";
 
 impl Tool {
-    /// The command, before the program that it counts, and two numbers of operations. They are
-    /// enough for an exact difference in little time.
+    /// The command that precedes the counted program, and the two numbers of operations. They give
+    /// an exact difference in little time.
     fn command(self) -> (&'static str, [u32; 2]) {
         match self {
             Tool::Callgrind => (CALLGRIND, [4_000, 24_000]),
@@ -75,7 +75,8 @@ impl Tool {
                 length
             }
         });
-        // Both runs at the same time: a count does not depend on what else the machine does.
+        // Both runs take place at the same time, because a count does not depend on what else the
+        // machine does.
         let [few, many] = thread::scope(|scope| {
             let runs = lengths.map(|times| {
                 scope.spawn(move || self.count(program, words, peer, &times.to_string()))
@@ -91,7 +92,7 @@ impl Tool {
             "#" => times,
             word => word,
         });
-        // The tool runs the program with its arguments. Both print to the standard error.
+        // The tool runs the program with its arguments, and prints a summary to the standard error.
         let mut command = shell(&format!("{} \"$0\" \"$@\"", self.command().0));
         let output = command.arg(program).args(words).output();
         let output = output.expect("a shell is installed");
@@ -104,7 +105,7 @@ impl Tool {
     ///
     /// # Panics
     ///
-    /// If the text has no count: a missing count would pass for zero.
+    /// If the text has no count, because a missing count would pass for zero.
     pub(crate) fn parse(self, text: &str) -> Counts {
         let after = |name: &str| {
             let line = text.lines().find_map(|line| line.split_once(name));
@@ -137,7 +138,7 @@ impl Tool {
     }
 }
 
-/// The cost of each operation, by the counts of few and of many.
+/// The cost of each operation, from the counts of few and of many operations.
 pub(crate) fn each(lengths: [u32; 2], count: impl FnMut(u32) -> Counts) -> Counts {
     difference(lengths, lengths.map(count))
 }

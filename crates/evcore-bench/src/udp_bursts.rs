@@ -1,5 +1,5 @@
-//! Bursts of datagrams, as of QUIC: sent back by the example `udp_bursts`, with a call for each datagram,
-//! and with GSO and GRO by quinn-udp.
+//! Bursts of datagrams like those of QUIC. The example `udp_bursts` sends them back: once with a
+//! call for each datagram, and once with GSO and GRO by quinn-udp.
 
 use std::io::{self, ErrorKind, IoSliceMut};
 use std::net::UdpSocket;
@@ -15,14 +15,15 @@ use crate::run::{Run, each};
 use crate::server::{self, Program};
 use crate::whole::ms;
 
-/// A datagram of QUIC, and the number of datagrams in a burst: a client's initial window.
+/// Bytes of a QUIC datagram, and number of datagrams in a burst, which is a client's initial
+/// window.
 const DATAGRAM: usize = 1_200;
 const BURST: usize = 10;
 
 /// Number of bursts that are under way at a time.
 const UNDER_WAY: usize = 4;
 
-/// Time after which what is under way counts as lost.
+/// Time after which the datagrams under way count as lost.
 const LOST_AFTER: Duration = Duration::from_millis(200);
 
 /// Measures both servers.
@@ -40,7 +41,8 @@ pub(crate) fn measure(run: &Run, report: &mut Report) {
     });
 }
 
-/// Nanoseconds of the server's CPU for a datagram that it sends back, and such datagrams per second.
+/// Nanoseconds of the server's CPU for a datagram that it sends back, and such datagrams per
+/// second.
 fn cost_of_a_datagram(program: &Program, time: Duration) -> io::Result<[f64; 2]> {
     let server = program.launch(0)?;
     let socket = UdpSocket::bind("127.0.0.1:0")?;
@@ -52,7 +54,7 @@ fn cost_of_a_datagram(program: &Program, time: Duration) -> io::Result<[f64; 2]>
         return Err(io::Error::other("it does not serve"));
     }
     let state = UdpSocketState::new((&socket).into())?;
-    // It has made the socket non-blocking, and the client waits.
+    // `UdpSocketState` has made the socket non-blocking, but this client blocks.
     socket.set_nonblocking(false)?;
     let burst = Transmit {
         destination: server.address,

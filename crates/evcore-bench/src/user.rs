@@ -1,4 +1,5 @@
-//! The loop as a user builds it: `user/` is a workspace of its own, with the default release profile.
+//! The loop as a user builds it: `user/` is a workspace of its own, with the default release
+//! profile.
 
 use std::path::PathBuf;
 
@@ -16,7 +17,7 @@ const CELLS: [(&str, &str, &str); 4] = [
     ("event", "timer", "timer 100 #"),
 ];
 
-/// Counts the instructions of its turns.
+/// Counts the instructions of this loop's turns.
 pub(crate) fn count(run: &Run, report: &mut Report) {
     let cells = CELLS.iter();
     let cells: Vec<_> = cells

@@ -1,8 +1,9 @@
-//! The whole: `httpd` compared with the least that a server can do, and with the fastest ones;
-//! files; proxies; hyper on two runtimes; and a recorded server.
+//! Whole servers: `httpd` compared with a minimal server and with fast ones, servers of files,
+//! proxies, hyper on three runtimes, and a server that records its input.
 //!
-//! Each server has one worker on the first CPU. The client is this process, on the last CPU: the load
-//! of the example `client`. Every server sends the same body in a head of nearly the same length.
+//! Each server has one worker on the first CPU. The client is this process, on the last CPU, with
+//! the load generator of the example `client`. Except for files, every server sends the same body
+//! after a head of nearly the same length.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -16,7 +17,7 @@ use crate::run::{Run, each};
 use crate::server::{self, Program, Server};
 
 /// A load with the cell that it fills: a table, a column, the path, the number of connections, and
-/// whether each has one request.
+/// whether each connection is closed after one request.
 type LoadOf = (&'static str, &'static str, &'static str, u32, bool);
 
 const FILES: [LoadOf; 2] = [
@@ -37,13 +38,15 @@ const PROXIED: [LoadOf; 7] = [
 /// The table whose figures are per KiB of the body.
 const BODIES: &str = "proxied body";
 
-/// The proxy of which only bodies are measured, because its setting is wrong for small responses.
+/// The proxy that is measured only with large bodies, because it splices from the first byte, which
+/// is a bad setting for small responses.
 const SPLICES: &str = "HAProxy, splice";
 
 /// The numbers of connections to each server.
 const CONNECTIONS: [u32; 3] = [1, 64, 1024];
 
-/// The largest number of connections, and the servers that get it. Other servers would take too long.
+/// The largest number of connections, and the servers that get it. Other servers would take too
+/// long.
 const CROWD: u32 = 8192;
 const CROWDED: [&str; 3] = ["bare epoll", "httpd", "nginx"];
 
@@ -64,7 +67,7 @@ pub(crate) fn measure(run: &Run, report: &mut Report) {
     saturate_all("files", &programs, &FILES, run, report);
 }
 
-/// Measures hyper on `evcore-async` and on tokio.
+/// Measures hyper on `evcore-async`, on tokio and on monoio.
 pub(crate) fn measure_hyper(run: &Run, report: &mut Report) {
     measure_part("hyper", run, report);
 }
@@ -108,7 +111,7 @@ pub(crate) fn rounds(
     report: &mut Report,
     mut round: impl FnMut(&[Server], &mut Report),
 ) {
-    // This comes only now, because the peers are built on all CPUs.
+    // The thread moves to one CPU only now, after the servers were built on all CPUs.
     become_client();
     run.rounds(what, || {
         let servers = peers.iter();
@@ -127,7 +130,7 @@ fn saturate_all(what: &str, peers: &[Program], loads: &[LoadOf], run: &Run, repo
                 let mut load = connect(server.address, *connections, path);
                 load.closes = *closes;
                 let [_, cpu_ns, _] = saturate(server, &mut load, run);
-                // The unit is µs per request, or ns per KiB of its body.
+                // The unit is µs per request, or ns per KiB of a body of 1 MiB.
                 let divisor = if *table == BODIES { 1024.0 } else { 1e3 };
                 report.add(table, &server.name, column, cpu_ns / divisor);
             }

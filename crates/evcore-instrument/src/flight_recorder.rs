@@ -18,7 +18,7 @@
 pub struct FlightRecorder<R> {
     // Invariant: it has its full length, at least 1, from the beginning.
     ring: Box<[Option<R>]>,
-    /// The place of the next record. Once the ring is full, it is the place of the oldest.
+    /// The place of the next record. If the ring is full, the oldest record is there.
     // Invariant: below the length of the ring.
     next: usize,
 }

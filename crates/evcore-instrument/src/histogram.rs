@@ -1,7 +1,7 @@
 //! A histogram of fixed size.
 //!
-//! It is a view of an HDR histogram: counts of ranges whose width grows with the value, so that the
-//! relative error is the same everywhere.
+//! It wraps an HDR histogram, which counts values in buckets whose width grows with the value, so
+//! that the relative error is bounded.
 //!
 //! Deliberately absent: merging, and file formats.
 
@@ -26,7 +26,8 @@ pub struct Histogram {
     counts: hdrhistogram::Histogram<u64>,
 }
 
-/// Number of decimal digits that a value keeps. A range is narrower than a hundredth of its values.
+/// Number of decimal digits that a value keeps. A bucket is narrower than a hundredth of its
+/// values.
 const DIGITS: u8 = 2;
 
 impl Histogram {
@@ -48,7 +49,7 @@ impl Histogram {
         self.counts.saturating_record(value.min(self.limit()));
     }
 
-    /// Counts a value `times`; 0 times changes nothing.
+    /// Counts a value as often as `times` says; 0 changes nothing.
     pub fn record_n(&mut self, value: u64, times: u64) {
         if times > 0 {
             self.counts
@@ -93,7 +94,7 @@ impl Histogram {
         self.counts.mean()
     }
 
-    /// The smallest value such that a fraction `q` of all values is at most as large; 0 without values.
+    /// The smallest value that a fraction `q` of all values does not exceed; 0 without values.
     ///
     /// `q` is clamped to 0..=1. Reads the buckets up to the result.
     ///
@@ -205,7 +206,7 @@ mod tests {
         assert_eq!((histogram.quantile(-1.0), histogram.quantile(2.0)), (5, 7));
     }
 
-    /// The value at a share of a sorted list, by the definition.
+    /// The quantile of a sorted list, by its definition.
     fn exact(sorted: &[u64], share: f64) -> u64 {
         #[expect(clippy::cast_precision_loss, reason = "a list of some hundreds")]
         let reached = |index: usize| (index + 1) as f64 >= share * sorted.len() as f64;

@@ -6,8 +6,9 @@ use crate::histogram::Histogram;
 
 /// The distributions of a loop's figures since they were created or [cleared](Self::clear).
 ///
-/// A program that uses `evcore` only reads them, because its loop records them. If you write a loop,
-/// record the figures that it has; the distribution of a figure that is never recorded stays empty.
+/// A program that uses `evcore` only reads them, because its loop records the figures. If you write
+/// a loop of your own, record the figures that it has. The distribution of a figure that is never
+/// recorded stays empty.
 ///
 /// ```
 /// use evcore_instrument::Histograms;
@@ -31,16 +32,15 @@ pub struct Histograms {
 #[derive(Clone, Debug)]
 struct Lengths {
     counts: Histogram,
-    /// The last length, and the number of times that it came in a row, which `counts` does not include
-    /// yet.
+    /// The last length. `counts` does not include its last `repeats` occurrences yet.
     last: u64,
     repeats: u64,
 }
 
-/// Longer times count as this: 73 minutes.
+/// The limit of the times, 73 minutes. Longer times count as this.
 const NS_MAX: u64 = (1 << 42) - 1;
 
-/// Longer queues count as this.
+/// The limit of the lengths. Longer queues count as this.
 const LENGTH_MAX: u64 = (1 << 20) - 1;
 
 impl Histograms {
@@ -77,7 +77,7 @@ impl Histograms {
         self.timer_lateness_ns.record(ns);
     }
 
-    /// Empties all of them, for example once a minute. It writes 100 KiB.
+    /// Empties all histograms, for example once a minute. The call writes 100 KiB.
     pub fn clear(&mut self) {
         self.turn_ns.clear();
         self.timer_lateness_ns.clear();
@@ -87,10 +87,10 @@ impl Histograms {
 
     /// The length of turns in nanoseconds.
     ///
-    /// In `evcore`, a turn lasts from the end of a wait to the beginning of the next, and is recorded
-    /// then. It includes what you do after the last step. With a `timer_resolution`, only turns that
-    /// begin with a tick are measured, because the others do not read the clock. With a watchdog, all
-    /// turns are measured.
+    /// In `evcore`, a turn lasts from the end of a wait to the beginning of the next one, which
+    /// records the turn. A turn includes the work after its last step. With a `timer_resolution`,
+    /// only turns that begin with a tick are measured, because the others do not read the clock.
+    /// With a watchdog, all turns are measured.
     #[must_use]
     pub fn turn_ns(&self) -> &Histogram {
         &self.turn_ns
@@ -98,11 +98,11 @@ impl Histograms {
 
     /// The lateness of timers in nanoseconds.
     ///
-    /// In `evcore`, it is measured from the deadline to the time of the turn in which they expired.
-    /// The deadline is the millisecond to which the timer was rounded up. (With a
-    /// `timer_resolution`, it is the time to which the timer was put off so that it is not early.)
-    /// Earlier handlers of the same turn are not included, because the time stands still during a
-    /// turn; see [`turn_ns`](Self::turn_ns).
+    /// In `evcore`, a timer's lateness is measured from its deadline to the time of the turn in
+    /// which it expired. The deadline is the millisecond to which the timer was rounded up. (With a
+    /// `timer_resolution`, the resolution is added to it, so that no timer is early.) Earlier
+    /// handlers of the same turn are not included, because the time stands still during a turn; see
+    /// [`turn_ns`](Self::turn_ns).
     #[must_use]
     pub fn timer_lateness_ns(&self) -> &Histogram {
         &self.timer_lateness_ns
@@ -147,7 +147,7 @@ impl Lengths {
         self.repeats += 1;
     }
 
-    /// Counts the repeated length, and begins with another one.
+    /// Counts the repeated length, and begins to count the repeats of another one.
     #[inline(never)]
     fn begin(&mut self, length: u64) {
         let last = mem::replace(&mut self.last, length);

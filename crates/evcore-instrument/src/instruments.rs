@@ -63,7 +63,7 @@ impl<R> Instruments<R> {
         self.0.is_some()
     }
 
-    /// Returns whether histograms or a watchdog are on, for which the loop reads a clock.
+    /// Returns whether histograms or a watchdog are on. The loop reads a clock for these.
     #[must_use]
     pub fn measures(&self) -> bool {
         self.0.as_ref().is_some_and(|set| set.measures())
@@ -83,9 +83,9 @@ impl<R> Instruments<R> {
 
     /// Begins a turn with these numbers of events and of posted steps.
     ///
-    /// `began_ns` is the time if the loop has read it for the turn. Otherwise the turn is measured only
-    /// if there is a watchdog, for which `read_ns` is called. `unix_ms` returns the time of day, and is
-    /// called only if there is a watchdog.
+    /// `began_ns` is the time of the turn's beginning if the loop has read it. Otherwise the turn
+    /// is measured only if there is a watchdog, for which `read_ns` is called. `unix_ms` returns
+    /// the time of day, and is called only if there is a watchdog.
     #[inline]
     pub fn begin_turn(
         &mut self,
@@ -107,7 +107,7 @@ impl<R> Instruments<R> {
         }
     }
 
-    /// Ends the turn, if one is measured. Returns the time and how long the turn took.
+    /// Ends the turn, if it is measured. Returns the present time and how long the turn took.
     #[inline]
     pub fn end_turn(&mut self, read_ns: impl FnOnce() -> u64) -> Option<(u64, u64)> {
         let set = self.0.as_mut()?;
@@ -162,7 +162,7 @@ impl<R> Instruments<R> {
     /// Empties the [histograms](Self::histograms), for example once a minute. The call writes 100
     /// KiB.
     ///
-    /// The current turn is recorded when it ends.
+    /// The current turn is recorded as usual when it ends.
     pub fn clear_histograms(&mut self) {
         let histograms = self.0.as_mut().and_then(|set| set.histograms.as_mut());
         if let Some(histograms) = histograms {
@@ -212,7 +212,8 @@ mod tests {
 
     use super::*;
 
-    /// A turn of two steps, which reads the clock if `began_ns` is `None`.
+    /// Makes a turn of two steps. Returns the result of `end_turn`, and whether `begin_turn` has
+    /// read the clock.
     fn turn(
         instruments: &mut Instruments<char>,
         began_ns: Option<u64>,

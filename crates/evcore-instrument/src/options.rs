@@ -24,7 +24,7 @@ pub struct InstrumentOptions {
 }
 
 impl InstrumentOptions {
-    /// No instruments.
+    /// Creates options that turn no instrument on.
     pub const fn new() -> Self {
         Self {
             histograms: false,
@@ -37,22 +37,23 @@ impl InstrumentOptions {
     /// Keeps [`Histograms`](crate::Histograms) of the length of turns, the lateness of timers and the
     /// length of queues.
     ///
-    /// They take 100 KiB. In `evcore` they take a reading of a clock and some 80 instructions for each
-    /// turn, and 60 for each timer that expires. A turn takes 60 more if the number of events
-    /// changed.
+    /// They take 100 KiB. In `evcore` each turn reads a clock and takes some 80 instructions more,
+    /// and each timer that expires takes 60. A turn takes another 60 if its number of events
+    /// differs from that of the turn before, and 60 if its number of posted steps does.
     pub const fn histograms(mut self, wanted: bool) -> Self {
         self.histograms = wanted;
         self
     }
 
-    /// Reports turns that take longer than a limit, each with its longest step; `None` reports none.
+    /// Turns on a watchdog, which finds turns that take longer than a limit. `None` turns it off.
     ///
-    /// [`take_slow_turn`](crate::Instruments::take_slow_turn) returns the slowest of them, and
-    /// [`slow_turns`](crate::Instruments::slow_turns) counts them. A clock is read for each step, which
-    /// takes some 30 ns. With a limit of zero, every turn that takes any time is reported.
+    /// [`take_slow_turn`](crate::Instruments::take_slow_turn) returns the slowest of these turns
+    /// with its longest step, and [`slow_turns`](crate::Instruments::slow_turns) counts them. A
+    /// clock is read for each step, which takes some 30 ns. With a limit of zero, every turn that
+    /// takes any time is slow.
     ///
     /// Work between the last step and the next wait counts for the turn and for no step.
-    /// A turn that does not end is not reported.
+    /// A turn that does not end is not found.
     pub fn watchdog(mut self, limit: impl Into<Option<Duration>>) -> Self {
         self.watchdog = limit.into();
         self
@@ -61,10 +62,10 @@ impl InstrumentOptions {
     /// Keeps the last `records` records of the loop's actions, to be read after something went wrong; 0
     /// keeps none. They are allocated when the instruments are created.
     ///
-    /// [`flight_records`](crate::Instruments::flight_records) returns them. In `evcore` they are turns
-    /// with their lengths, steps, plans, the accept lock, tokens that begin and end, timers, posts, and
-    /// stale events. A connection that sends a request makes four records in a turn or so, so a few
-    /// hundred records cover the last turns of a busy loop.
+    /// [`flight_records`](crate::Instruments::flight_records) returns them. In `evcore` there are
+    /// records of turns and their lengths, steps, plans, the accept lock, tokens that begin and
+    /// end, timers, posts, and stale events. A connection that sends a request makes about four
+    /// records in a turn, so a few hundred records cover the last turns of a busy loop.
     ///
     /// In `evcore` a record takes 24 bytes. The recorder costs some 220 instructions for each event, and
     /// some 550 for a turn with one event, as much as a watchdog. Each turn reads a clock when it ends.

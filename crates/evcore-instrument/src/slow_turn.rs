@@ -19,12 +19,12 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SlowTurn<K> {
-    /// Its number: 1 is the first turn of the watchdog.
+    /// The number of the turn: 1 is the first turn of the watchdog.
     pub turn: u64,
-    /// The time of day when it began, in milliseconds since 1970-01-01T00:00:00 UTC.
+    /// The time of day when the turn began, in milliseconds since 1970-01-01T00:00:00 UTC.
     pub began_unix_ms: i64,
-    /// The time from its beginning to its end. (In `evcore`: from the end of its wait to the
-    /// beginning of the next.)
+    /// The time that the turn took. (In `evcore`: the time from the end of its wait to the
+    /// beginning of the next wait.)
     pub took: Duration,
     /// The number of its steps.
     pub steps: u64,
@@ -32,7 +32,8 @@ pub struct SlowTurn<K> {
     pub longest: Option<SlowStep<K>>,
 }
 
-/// A step and its duration, from its beginning to the next step's, or to the end of the turn's steps.
+/// A step and its duration: from its beginning to that of the next step, or to the end of the
+/// turn's last step.
 ///
 /// ```
 /// use evcore_instrument::{SlowStep, Watchdog};
@@ -50,7 +51,8 @@ pub struct SlowTurn<K> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SlowStep<K> {
-    /// Its kind, as [`Watchdog::begin_step`](crate::Watchdog::begin_step) got it.
+    /// The kind of the step, as it was passed to
+    /// [`Watchdog::begin_step`](crate::Watchdog::begin_step).
     pub kind: K,
     /// The time that the step took. (In `evcore`: the time that the loop took to find the step, plus
     /// the time that the handler took.)

@@ -1,9 +1,9 @@
-//! The slowest of the turns that took too long, and the step that took most of it.
+//! Finds the slowest of the turns that took too long, and the longest step of that turn.
 //!
-//! A clock is read for each step. The reading ends the step before and begins the next.
+//! A clock is read at the beginning of each step, which is also the end of the step before.
 //!
-//! Deliberately absent: a report of a turn that never ends. No loop can report its own endless turn; a
-//! monitor outside can, by a heartbeat.
+//! Deliberately absent: a report of a turn that never ends. No loop can report its own endless
+//! turn, but a monitor outside of it can, by a heartbeat.
 
 use std::time::Duration;
 
@@ -36,7 +36,8 @@ pub struct Watchdog<K> {
     began_ns: u64,
     /// The time of day when the current turn began.
     began_unix_ms: i64,
-    /// The time at which the current step began; without one, the last time that was passed in.
+    /// The time at which the current step began. Without a current step, the last time that was
+    /// passed in.
     since_ns: u64,
     step: Option<K>,
     steps: u64,
@@ -47,8 +48,8 @@ pub struct Watchdog<K> {
 }
 
 impl<K> Watchdog<K> {
-    /// Reports turns that take longer than `limit`. With a limit of zero, these are all turns that
-    /// take any time.
+    /// Creates a watchdog for turns that take longer than `limit`. With a limit of zero, these are
+    /// all turns that take any time.
     #[must_use]
     pub fn new(limit: Duration) -> Self {
         Self {
@@ -142,7 +143,8 @@ mod tests {
 
     const LIMIT: Duration = Duration::from_nanos(100);
 
-    /// A turn from 1,000 ns on, with steps of these lengths; returns whether it was slow.
+    /// Makes a turn that begins at 1,000 ns and has steps of these lengths. Returns whether it was
+    /// slow.
     fn turn(watchdog: &mut Watchdog<usize>, steps: &[u64]) -> bool {
         let slow_turns = watchdog.slow_turns();
         watchdog.begin_turn(1_000, 7);

@@ -7,7 +7,7 @@ use std::{env, error::Error, net::ToSocketAddrs};
 use evcore_pool::Pool;
 use mio::{Events, Poll, Token, Waker};
 
-/// The waker's events; the jobs have the tokens from here on.
+/// The token of the waker's events. The jobs use tokens as ids, which are not registered with mio.
 const WOKEN: Token = Token(0);
 
 fn main() -> Result<(), Box<dyn Error>> {

@@ -1,7 +1,7 @@
 //! The loop's side of a pool: it submits jobs, and takes their results.
 //!
-//! It counts the jobs from their submission until their results are taken. So one bound limits the
-//! jobs that wait, those that run and the results, and there is room for each result.
+//! The pool counts the jobs from their submission until their results are taken. So one bound
+//! limits the sum of waiting jobs, running jobs and results, and there is room for each result.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -25,17 +25,18 @@ use crate::sync::Builder;
 ///
 /// # When it wakes
 ///
-/// `wake` is called when a result arrives and no other one waits, and at the end of a batch if
-/// results have arrived meanwhile. It is called without a lock, on a thread of the pool or on the
-/// loop's own, and must not panic. If the loop is not waiting at that moment, the wake-up must end
-/// its next wait, as mio's `Waker`, a byte in a pipe and [`Thread::unpark`](thread::Thread::unpark)
-/// do. The loop takes results after each wake-up, before it waits again; there may be none.
+/// The pool calls `wake` when a result arrives and no other result waits, and at the end of a batch
+/// if results have arrived meanwhile. It holds no lock during the call, which it makes on one of
+/// its threads or on the loop's thread. `wake` must not panic. If the loop is not waiting at that
+/// moment, the wake-up must end its next wait, as mio's `Waker`, a byte in a pipe and
+/// [`Thread::unpark`](thread::Thread::unpark) do. The loop takes results after each wake-up, before
+/// it waits again; there may be none.
 ///
 /// # Cost
 ///
-/// A job takes one allocation, one short lock for the loop and two for a thread, and a wake-up of one
-/// thread. A batch of results takes two short locks. Results that come before the loop takes them share
-/// one wake-up of the loop.
+/// A job takes one allocation, and wakes one thread. The loop holds a lock for a short time to
+/// submit the job, and the thread twice to run it. A batch of results takes the lock twice. Results
+/// that come before the loop takes them share one wake-up of the loop.
 ///
 /// # Dropping
 ///
@@ -66,11 +67,11 @@ use crate::sync::Builder;
 /// ```
 pub struct Pool<Id, T> {
     shared: Arc<Shared<Id, T>>,
-    /// Results that were taken together.
+    /// Results that were taken together, and that `next_result` returns one by one.
     batch: VecDeque<JobResult<Id, T>>,
-    /// True if a result of the batch was returned.
+    /// True from the first result of a batch until `next_result` has returned `None`.
     in_batch: bool,
-    /// The jobs that were submitted and whose results are not taken.
+    /// Number of jobs that were submitted and whose results are not taken.
     jobs: usize,
     /// The most jobs that the pool may hold; 0 after a shutdown.
     limit: usize,
@@ -106,7 +107,8 @@ impl<Id: Copy + Send + 'static, T: Send + 'static> Pool<Id, T> {
         Ok(pool)
     }
 
-    /// Creates a pool without threads. `simulator` gets each job, and calls it when it ends.
+    /// Creates a pool without threads. `simulator` gets each job, and calls it at the time at which
+    /// the job ends.
     #[doc(hidden)] // Only simulators need it.
     pub fn simulated(
         limit: usize,
@@ -166,8 +168,8 @@ impl<Id: Copy + Send + 'static, T: Send + 'static> Pool<Id, T> {
 impl<Id, T> Pool<Id, T> {
     /// Returns the next result with the id of its job, or `None` at the end of a batch.
     ///
-    /// Call it after each wake-up until it returns `None`. Results that arrive meanwhile wake the loop
-    /// again, so that a loop cannot be kept busy by its pool.
+    /// Call this after each wake-up until it returns `None`. Results that arrive meanwhile wake the
+    /// loop again, so that a loop cannot be kept busy by its pool.
     ///
     /// `Err` is the payload of a panic, as from [`JoinHandle::join`](thread::JoinHandle::join).
     pub fn next_result(&mut self) -> Option<(Id, thread::Result<T>)> {
@@ -179,8 +181,8 @@ impl<Id, T> Pool<Id, T> {
             self.in_batch = true;
             self.jobs -= 1;
         } else if mem::take(&mut self.in_batch) {
-            // Results that arrived meanwhile have woken the loop. But a program that left its last
-            // batch early may have used up that wake-up.
+            // Results that arrived meanwhile have woken the loop already. But a program that left
+            // its last batch early may have used up that wake-up.
             self.shared.wake_for_results();
         }
         next

@@ -1,17 +1,17 @@
 //! The state that a pool shares with its threads: the jobs that wait, the results that are not taken,
 //! and the rules that decide when a thread or the loop is woken.
 //!
-//! Each job notifies one thread. It is not enough to notify if the queue was empty: a thread that
-//! was notified may not have taken the first job when the second one is queued, and then an idle
-//! thread has to run the second one.
+//! Each queued job notifies one thread. Notifying only if the queue was empty would not be enough:
+//! the notified thread may not have taken the first job yet when a second one is queued, and
+//! another idle thread has to run the second one.
 //!
 //! A thread that adds a result to an empty queue wakes the loop, after it has released the lock.
 //! The loop takes the whole queue. So if there are results, the loop has been woken since it last
 //! took some, or a thread is about to wake it.
 //!
-//! This file uses only `sync.rs` of the crate, because `tests/loom_pool.rs` includes both. It runs
-//! them over loom's lock, and replaces single steps by wrong ones to show what each is for. That is
-//! why the fields are `pub(crate)`.
+//! This file uses only `sync.rs` of the crate, because `tests/loom_pool.rs` includes both files.
+//! That test runs them over loom's lock, and replaces single operations by wrong ones to show which
+//! failure each prevents. That is why the fields are `pub(crate)`.
 
 use std::any::Any;
 use std::collections::VecDeque;
@@ -29,15 +29,15 @@ pub(crate) type Job<Id, T> = (Id, Box<dyn FnOnce() -> T + Send>);
 /// The id of a job, and its result or the payload of its panic.
 pub(crate) type JobResult<Id, T> = (Id, thread::Result<T>);
 
-/// A job of a pool without threads. It runs when it is called, or panics with the payload that it
-/// gets.
+/// A job of a pool without threads. A call with `None` runs the job. A call with a payload makes
+/// that payload the job's panic.
 pub type SimulatedJob = Box<dyn FnOnce(Option<Box<dyn Any + Send>>) + Send>;
 
 pub(crate) struct Shared<Id, T> {
     pub(crate) state: Mutex<State<Id, T>>,
-    /// A job was queued, or the pool was closed.
+    /// Notified when a job was queued or the pool was closed.
     pub(crate) work: Condvar,
-    /// A thread has finished.
+    /// Notified when a thread has finished.
     pub(crate) finished: Condvar,
     /// Wakes the loop.
     pub(crate) wake: Box<dyn Fn() + Send + Sync>,
@@ -47,15 +47,15 @@ pub(crate) struct Shared<Id, T> {
 pub(crate) struct State<Id, T> {
     pub(crate) jobs: VecDeque<Job<Id, T>>,
     pub(crate) results: VecDeque<JobResult<Id, T>>,
-    /// No job starts any more.
+    /// True if no job starts any more.
     // Invariant: once it is set, `jobs` is empty.
     pub(crate) closed: bool,
     /// True if the pool was dropped, so that no loop takes results.
     // Invariant: once it is set, `results` is empty.
     pub(crate) abandoned: bool,
-    /// The threads that have not finished.
+    /// Number of threads that have not finished.
     pub(crate) threads: usize,
-    /// The simulated jobs that have not run.
+    /// Number of simulated jobs that have not run.
     pub(crate) simulated: usize,
 }
 
@@ -76,7 +76,8 @@ impl<Id, T> Shared<Id, T> {
         }
     }
 
-    /// No job runs, and none is dropped, under this lock. So a panic cannot leave it half changed.
+    /// Locks the state. No job runs, and none is dropped, under this lock, so a panic cannot leave
+    /// the state half changed.
     pub(crate) fn lock(&self) -> MutexGuard<'_, State<Id, T>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -97,14 +98,15 @@ impl<Id, T> Shared<Id, T> {
         state.jobs.pop_front()
     }
 
-    /// The life of a thread: runs jobs until the pool is closed.
+    /// Runs jobs until the pool is closed. Each thread of the pool does only this.
     pub(crate) fn run_jobs(&self) {
         while let Some((id, job)) = self.next_job() {
             self.push_result((id, panic::catch_unwind(AssertUnwindSafe(job))));
         }
     }
 
-    /// Queues a result, and wakes the loop if there was none. Drops it if the pool was dropped.
+    /// Queues a result, and wakes the loop if no other result was queued. Drops the result if the
+    /// pool was dropped.
     pub(crate) fn push_result(&self, result: JobResult<Id, T>) {
         let mut state = self.lock();
         if state.abandoned {
@@ -131,8 +133,8 @@ impl<Id, T> Shared<Id, T> {
         }
     }
 
-    /// Makes the threads finish after the jobs that they run. Returns the jobs that have not started,
-    /// and the number of simulated ones. The caller drops them without the lock.
+    /// Makes the threads finish after the jobs that they run. Returns the jobs that have not
+    /// started, which the caller drops without the lock, and the number of simulated ones.
     pub(crate) fn close(&self) -> (VecDeque<Job<Id, T>>, usize) {
         let mut state = self.lock();
         state.closed = true;
@@ -142,8 +144,8 @@ impl<Id, T> Shared<Id, T> {
         (jobs, simulated)
     }
 
-    /// Drops all further results. Returns those that are queued: the caller drops them without the
-    /// lock.
+    /// Makes all further results be dropped. Returns the queued ones, which the caller drops
+    /// without the lock.
     pub(crate) fn abandon(&self) -> VecDeque<JobResult<Id, T>> {
         let mut state = self.lock();
         state.abandoned = true;
@@ -170,7 +172,7 @@ impl<Id, T> Shared<Id, T> {
 }
 
 impl<Id: Send + 'static, T: Send + 'static> Shared<Id, T> {
-    /// Returns a job that runs when the simulator calls it, unless the pool is closed then.
+    /// Returns a simulated job, whose call does nothing if the pool is closed by then.
     pub(crate) fn simulate(self: &Arc<Self>, (id, job): Job<Id, T>) -> SimulatedJob {
         self.lock().simulated += 1;
         let shared = Arc::clone(self);

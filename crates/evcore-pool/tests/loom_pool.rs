@@ -1,8 +1,8 @@
-//! All interleavings of the threads of a pool and the loop that submits jobs and takes results: the
-//! shipped files over loom's lock.
+//! Checks the interleavings of the threads of a pool and the loop that submits jobs and takes
+//! results. The shipped files run over loom's lock.
 //!
 //! A lost wake-up leaves a thread or the loop asleep for ever, which loom reports as a deadlock.
-//! Each mutant does one step in the wrong place, which loom must find.
+//! Each mutant does one operation in a wrong way, and loom must find that.
 
 #![cfg(evcore_loom)]
 
@@ -30,12 +30,13 @@ type Shared = shared::Shared<u32, u32>;
 type Job = shared::Job<u32, u32>;
 type JobResult = shared::JobResult<u32, u32>;
 
-/// The place where the loop sleeps. A wake-up lasts until a wait has consumed it.
+/// Lets the loop sleep. A wake-up lasts until a wait has consumed it.
 #[derive(Default)]
 struct Parker {
     woken: Mutex<bool>,
     changed: Condvar,
-    /// The number of wake-ups. An atomic of the standard library, which orders nothing for loom.
+    /// The number of wake-ups. This atomic is the standard library's, so it orders no other access
+    /// in loom's model.
     wakes: AtomicUsize,
 }
 
@@ -73,7 +74,7 @@ impl Meeting {
     }
 }
 
-/// The steps of both sides. A mutant has one wrong step.
+/// The operations of the loop and of the threads. A mutant has one wrong operation.
 #[derive(Clone, Copy)]
 struct Steps {
     push_job: fn(&Shared, Job),
@@ -100,8 +101,8 @@ fn check(body: impl Fn() + Sync + Send + 'static) {
     loom::model::Builder::new().check(body);
 }
 
-/// Checks the interleavings with at most 3 preemptions, for a model of which all would take
-/// minutes.
+/// Checks the interleavings with at most 3 preemptions, for a model whose interleavings would all
+/// together take minutes.
 fn check_some(body: impl Fn() + Sync + Send + 'static) {
     let mut model = loom::model::Builder::new();
     model.preemption_bound = model.preemption_bound.or(Some(3));
@@ -155,7 +156,7 @@ impl Steps {
         });
     }
 
-    /// The results of two threads reach a loop that sleeps in between.
+    /// The results of two threads, `of_each` from each, reach a loop that sleeps until it is woken.
     fn assert_results_arrive(self, of_each: u32) {
         let check = if of_each == 1 { check } else { check_some };
         check(move || {

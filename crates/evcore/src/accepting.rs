@@ -24,8 +24,8 @@ use crate::{
 /// The listeners of one worker, and the coordinator that decides whether they are registered.
 #[derive(Debug)]
 pub(crate) struct Accepting<L> {
-    // Invariant: from plan to plan, all that are not suspended are registered with the poller, or
-    // none are. (The lock is released in every turn; the registrations stay.)
+    // Invariant: from plan to plan, all listeners that are not suspended are registered with the
+    // poller, or none are. (The lock is released in every turn; the registrations stay.)
     listeners: Listeners<L>,
     pub(crate) coordinator: Coordinator,
     /// Listeners that may have clients in their backlogs, in the order in which they are tried.
@@ -55,8 +55,9 @@ impl<L: Acceptor> Accepting<L> {
         poller: &mut Poller,
     ) -> Result<Self> {
         let can = poller.backend().capabilities();
-        // A leader that yields needs both. A backend that emulates edges by masking reports only one
-        // client: the kernel would wake this worker, and no other, for the next client, too.
+        // A leader that yields needs both capabilities. If a backend emulates edges by masking, the
+        // kernel would wake this worker, and no other, even for clients that the backend does not
+        // report.
         let exclusive = can.exclusive && can.edge;
         let coordinator = Coordinator::new(policy, member)
             .map_err(|policy| Error::NoGroup { policy })?
@@ -117,7 +118,8 @@ impl<L: Acceptor> Accepting<L> {
         let accepts = self.backoff.resumes_at().is_none() && self.listeners.any_accepts();
         let active = if accepts { load.active } else { load.capacity };
         let load = Load { active, ..load };
-        // The kernel has woken no other worker for an event that this one has not taken.
+        // The kernel has woken no other worker for the clients of the listeners that are still
+        // queued here.
         if self.has_queued() {
             self.coordinator.on_clients_left();
         }
@@ -135,7 +137,7 @@ impl<L: Acceptor> Accepting<L> {
     /// suspended.
     ///
     /// Returns false if the plan was to listen, and every listener was refused. This worker then has
-    /// no lock and does not lead, and the next plan notifies another in its place.
+    /// no lock and does not lead, and the next plan notifies another worker in its place.
     #[must_use]
     fn follow(
         &mut self,
@@ -190,7 +192,8 @@ impl<L: Acceptor> Accepting<L> {
 
     /// Records that another worker has notified this one. Returns false if there is no group.
     pub(crate) fn on_notified(&mut self, ready: Ready) -> bool {
-        // The poller also reports this if the kernel has refused or dropped the registration.
+        // The poller also reports the notifier, with an error, if the kernel has refused or dropped
+        // its registration.
         self.coordinator.on_notified(ready.is_error())
     }
 
@@ -213,7 +216,7 @@ impl<L: Acceptor> Accepting<L> {
             }
             self.coordinator.on_listener_event();
             if ready.is_error() {
-                // The poller also reports this if the kernel has dropped the registration.
+                // The poller also reports an error if the kernel has dropped the registration.
                 self.listeners.doubt(listener);
                 self.coordinator.on_listeners_changed();
             }
@@ -305,14 +308,15 @@ impl<L: Acceptor> Accepting<L> {
         self.listeners.take_error()
     }
 
-    /// Ends a pause for lack of descriptors, because one was closed.
+    /// Ends a pause for lack of descriptors, because a descriptor was closed.
     pub(crate) fn descriptor_closed(&mut self) {
         if self.backoff.descriptor_closed() {
             self.coordinator.on_listeners_changed();
         }
     }
 
-    /// Pauses accepting from here on, as if memory had run out. Waiting clients are left to others.
+    /// Pauses accepting from here on, as if memory had run out. Waiting clients are left to other
+    /// workers.
     pub(crate) fn pause(&mut self, clock: &Clock) {
         self.queue.clear();
         self.coordinator.on_clients_left();
@@ -329,8 +333,8 @@ impl<L: Acceptor> Accepting<L> {
         let closed = self.listeners.close(poller);
         self.coordinator.release_lock();
         let others = self.coordinator.mark_full();
-        // This comes even if this worker did not lead, because the kernel may have woken no other
-        // worker for a client.
+        // The other worker is notified even if this one did not lead, because the kernel may have
+        // woken no other worker for a client.
         let other = others.least_loaded.filter(|_| listened || others.notified);
         if let Some(other) = other {
             self.coordinator.notify_instead(other);
@@ -355,9 +359,10 @@ impl<L: Acceptor> Accepting<L> {
         }
     }
 
-    /// Pauses all listeners, because descriptors, buffers or memory have run out. At the limit of this
-    /// process, a closed connection makes room for a client. So idle ones are evicted, unless another
-    /// worker has a free slot. Any process may take the other resources.
+    /// Pauses all listeners, because descriptors, buffers or memory have run out. At the limit of
+    /// this process, a closed connection makes room for a client. So idle connections are evicted,
+    /// unless another worker has a free slot. They are not evicted for other resources, because any
+    /// process may take what is freed.
     #[cold]
     fn on_exhausted(&mut self, resource: Resource, now: Duration, stats: &mut Stats) {
         let has_others = self.coordinator.mark_full().least_loaded.is_some();

@@ -10,9 +10,9 @@ use crate::error::Result;
 #[derive(Debug)]
 pub(crate) struct Batch {
     events: Events,
-    /// The next one to deliver; `usize::MAX` while the batch is withheld.
+    /// The position of the next event to deliver; `usize::MAX` while the batch is withheld.
     next: usize,
-    /// The next one to deliver once the batch is given back, if it is withheld.
+    /// The position of the next event to deliver when the batch is given back, if it is withheld.
     withheld: Option<usize>,
     /// Set by a signal that ended the wait, and cleared by [`is_nothing`](Self::is_nothing).
     // Invariant: false if there are events.
@@ -33,7 +33,7 @@ impl Batch {
     }
 
     /// Waits, replaces the events by those of the wait, and returns their number. If a signal ended
-    /// it, there are none.
+    /// the wait, there are no events.
     #[inline]
     pub(crate) fn wait(&mut self, poller: &mut Poller, timeout: Option<Duration>) -> Result<usize> {
         self.next = 0;
@@ -78,7 +78,8 @@ impl Batch {
         self.events.iter().any(|event| is_wanted(event.key))
     }
 
-    /// Returns whether more may be ready than the wait reported. (A wake-up may have taken a place.)
+    /// Returns whether more may be ready than the wait reported. (A wake-up may have taken the
+    /// place of an event.)
     pub(crate) fn is_full(&self) -> bool {
         self.events.len() + usize::from(self.events.was_woken()) >= self.events.capacity()
     }

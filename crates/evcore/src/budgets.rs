@@ -15,10 +15,12 @@ pub struct Budgets {
     /// Events of one wait (nginx: `epoll_events`). Default 256; 0 counts as 1.
     pub batch: usize,
     /// Connections accepted, from all listeners together (nginx: `multi_accept`), including those
-    /// that were [lost](crate::Stats::aborted) before. Default 64; 0 counts as 1.
+    /// that were [lost](crate::Stats::aborted) before they could be accepted. Default 64; 0 counts
+    /// as 1.
     pub accepts: usize,
-    /// Timers expired. Default 256; 0 counts as 1. A [pause](evcore_timer::TimerQueue::has_more) of
-    /// the queue counts as 16.
+    /// Timers expired. Default 256; 0 counts as 1. If the timer queue
+    /// [pauses](evcore_timer::TimerQueue::has_more) to sort its timers in several parts, each part
+    /// counts as 16.
     pub expired: usize,
     /// Posted steps, and posts taken in from other threads. Default 256; 0 counts as 1.
     pub posted: usize,

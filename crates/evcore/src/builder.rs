@@ -29,8 +29,7 @@ use crate::{
 /// The default grace. Most clients send their next request sooner after an answer.
 const DEFAULT_IDLE_GRACE: Duration = Duration::from_secs(1);
 
-// The poller has fewer ids than the wheel: each index that the poller accepts has wheel ids for all its
-// timers.
+// The wheel has an id for each timer of each index that the poller accepts.
 const _: () = assert!((MAX_ID + 1) * (Timer::MAX_PER_INDEX as u32) - 1 <= TimerWheel::ID_MAX);
 
 /// Builds an [`EventLoop`]. [`EventLoop::builder`] returns one.
@@ -68,7 +67,7 @@ pub struct Builder<L = Listener> {
     polling: Polling,
 }
 
-/// The source of the poller.
+/// The choice of the poller's backend.
 #[derive(Debug)]
 enum Polling {
     Best,
@@ -110,12 +109,12 @@ impl<L: Acceptor> Builder<L> {
         self
     }
 
-    /// The group that this worker shares with the others: a [`Member`](evcore_balancer::Member) of a
-    /// [`WorkerGroup`](evcore_balancer::WorkerGroup), which also has the policy.
+    /// The group that this worker shares with the others: a [`Member`](evcore_balancer::Member) of
+    /// a [`WorkerGroup`](evcore_balancer::WorkerGroup). The group also has a policy.
     ///
-    /// [`Policy::LeastLoaded`] needs a member. With a member, [`Policy::Mutex`] hands its lock over.
-    /// For [`Policy::Mutex`] as in nginx, the [handle](evcore_balancer::AcceptMutex::lock_handle) of a
-    /// lock is enough.
+    /// [`Policy::LeastLoaded`] needs a member. Under [`Policy::Mutex`], members hand the lock to
+    /// the one with the least load. For [`Policy::Mutex`] as in nginx, the
+    /// [handle](evcore_balancer::AcceptMutex::lock_handle) of a lock is enough.
     ///
     /// ```
     /// use evcore::{EventLoop, balancer::{Policy, WorkerGroup, WorkerId}};
@@ -155,10 +154,10 @@ impl<L: Acceptor> Builder<L> {
     /// The timer queue. Default: a `Lazy` over a `TimerWheel`, where moving a timer to later is one
     /// store.
     ///
-    /// It must be empty, because [`build`](Self::build) panics otherwise. It must accept an id for
-    /// each [timer](Self::timers_per_token) of each index. Its ticks are milliseconds of the clock.
-    /// With a [`Coalesced`](evcore_timer::Coalesced) queue, timers may be early or late by less
-    /// than the slack.
+    /// The queue must be empty, because [`build`](Self::build) panics otherwise. It must accept an
+    /// id for each [timer](Self::timers_per_token) of each token's index. Its ticks are
+    /// milliseconds of the clock. With a [`Coalesced`](evcore_timer::Coalesced) queue, timers may
+    /// be early or late by less than the slack.
     pub fn timer_queue(mut self, queue: impl TimerQueue + 'static) -> Self {
         self.timer_queue = Box::new(queue);
         self
@@ -185,8 +184,9 @@ impl<L: Acceptor> Builder<L> {
     /// Updates the clock once in this time instead of after every wait (nginx: `timer_resolution`).
     /// Default: after every wait.
     ///
-    /// It saves reading a clock per turn. Each update costs a wake-up and a read of a
-    /// descriptor, even when the loop has nothing to do. So it is for loops with many short turns.
+    /// This saves the reading of a clock in each turn. Each update costs a wake-up and a read of a
+    /// descriptor, even when the loop has nothing to do. So a resolution is for loops with many
+    /// short turns.
     ///
     /// Between two updates the clock's time and its formatted dates do not change. When a timer is
     /// armed, the clock may be behind by one resolution. So each deadline is later by one
@@ -218,9 +218,9 @@ impl<L: Acceptor> Builder<L> {
 
     /// The instruments of the loop: histograms, slow turns, the last records. Default: none.
     ///
-    /// [`InstrumentOptions`] has the costs, and [`EventLoop::instruments`] reads the instruments. Without
-    /// instruments, each wait and each call that would make a record costs a comparison. A step costs
-    /// nothing more.
+    /// [`InstrumentOptions`] documents the costs, and [`EventLoop::instruments`] reads the
+    /// instruments. Without instruments, each wait and each call that would make a record costs a
+    /// comparison. A step costs nothing more.
     ///
     /// ```
     /// use evcore::{EventLoop, InstrumentOptions};

@@ -21,9 +21,9 @@ use crate::token_map::TokenMap;
 /// that it was added to. A connection takes 4 bytes in addition to its stream and its value. All calls
 /// that take a token are O(1).
 ///
-/// It dereferences to the [`TokenMap`] underneath, so it also has the calls of that map: `get`, `close`,
-/// `retain`, `iter` and others. The values of that map are pairs of a stream and a value of the
-/// application. A `TokenMap` alone is for descriptors that are not streams.
+/// This type dereferences to the [`TokenMap`] underneath, so it also has the calls of that map:
+/// `get`, `close`, `retain`, `iter` and others. The values of that map are pairs of a stream and a
+/// value of the application. For descriptors that are not streams, use a `TokenMap` directly.
 ///
 /// ```
 /// use evcore::{Connections, EventLoop, Step, Stream};

@@ -10,9 +10,9 @@ use crate::{acceptor::Acceptor, error::Result, event_loop::EventLoop};
 
 /// A stream that a loop watches in [`Mode::Edge`], with its readiness.
 ///
-/// An edge-triggered poller reports once that a stream is ready. This type remembers it until a call
-/// has drained the stream, and then makes the loop report it again ([`rearm`](EventLoop::rearm)). It
-/// is used as follows:
+/// An edge-triggered poller reports once that a stream is ready. This type remembers that until a
+/// call has drained the stream, and then makes the loop report the stream again
+/// ([`rearm`](EventLoop::rearm)). It is used as follows:
 ///
 /// 1. Pass each [`Step::Ready`](crate::Step::Ready) of its [token](evcore_net::EdgeStream::token) to
 ///    [`on_ready`](Self::on_ready).
@@ -22,16 +22,16 @@ use crate::{acceptor::Acceptor, error::Result, event_loop::EventLoop};
 /// If you did not receive because sending blocked, do both in the next step. Data that arrived in the
 /// meantime causes no further step.
 ///
-/// A stream cannot starve the others: after 32 calls of a side in one turn its next call fails with
-/// `WouldBlock`, too, and the next turn has a step for it.
+/// A stream cannot starve the others: after 32 calls of one side in a turn, the next call of that
+/// side fails with `WouldBlock`, too, and the next turn has a step for the stream.
 ///
-/// Watching the stream costs one system call, at registration. A `recv` or `send` known to block makes
-/// none. After [`add`](Self::add) both sides count as blocked until the first step. It comes in the next
-/// turn, because a new stream is writable. A [connecting](Stream::connect) stream gets it when
-/// connecting ends.
+/// Watching the stream costs one system call, at registration. A `recv` or `send` that is known to
+/// block makes no system call. After [`add`](Self::add) both sides count as blocked until the first
+/// step. That step comes in the next turn, because a new stream is writable. A
+/// [connecting](Stream::connect) stream gets it when connecting ends.
 ///
-/// It dereferences to [`net::EdgeStream`](evcore_net::EdgeStream), which has the other methods and works
-/// with any loop.
+/// This type dereferences to [`net::EdgeStream`](evcore_net::EdgeStream), which has the other
+/// methods and works with any loop.
 ///
 /// ```
 /// use evcore::{EdgeStream, EventLoop, Step, Stream};

@@ -79,7 +79,7 @@ impl fmt::Debug for Error {
     }
 }
 
-/// A listener failed and is suspended for half a second; then the loop tries it again.
+/// The failure of a listener, which is suspended for half a second and then tried again.
 ///
 /// The poller refused to register or to remove it, or accepting failed. The other listeners and all
 /// connections go on. [`ListenersMut::take_error`](crate::ListenersMut::take_error)
@@ -94,8 +94,8 @@ pub struct ListenerError {
     pub source: Error,
 }
 
-/// Keeps the kind and the message. If a system call of the poller failed, only the error number is kept,
-/// and the name of the call is lost: log the [`Error`] itself.
+/// Keeps the kind and the message of the error. If a system call of the poller failed, only the
+/// error number is kept, and the name of the call is lost: log the [`Error`] itself.
 impl From<Error> for io::Error {
     fn from(error: Error) -> Self {
         match error {

@@ -68,7 +68,7 @@ pub struct EventLoop<L: Acceptor = Listener> {
     /// The marks of idle connections for a descriptor store; `None` without a store.
     pub(crate) marks: Option<Box<IdleMarks>>,
     pub(crate) shutdown: ShutdownTimes,
-    /// The requests of other threads, which handles make.
+    /// The requests that other threads make through a [`Handle`].
     pub(crate) requests: Requests<Ready>,
 
     /// True if the loop has no instruments, no ticker and no marks, and does not shut down. Each turn
@@ -80,7 +80,7 @@ pub struct EventLoop<L: Acceptor = Listener> {
     /// The rest of the budgets in this turn.
     pub(crate) left: Budgets,
     /// A step on its way to the caller. A step is as large as a client's address. If the later
-    /// phases returned it by value, every step would go through memory, also an event, whose two
+    /// phases returned it by value, every step would go through memory, even an event, whose two
     /// words otherwise stay in registers.
     // Invariant: `None`, except within `next_step`.
     pub(crate) pending_step: Option<Step<L::Stream>>,
@@ -98,12 +98,12 @@ impl<L: Acceptor> EventLoop<L> {
     /// [`wait`](Self::wait) registers or deregisters the listeners as the balancer plans, waits, and
     /// updates the clock. Then the steps come in this order:
     ///
-    /// 1. [`Step::Ready`] for each event. A worker that holds the accept lock releases it before it
-    ///    yields events: at once if no listener has an event, and otherwise after it has accepted.
-    ///    In the second case it posts the events of this phase instead of yielding them.
-    /// 2. [`Step::Accepted`], from the listeners by turns. First the loop chooses the idle
+    /// 1. [`Step::Ready`] for each event. A worker that holds the accept lock releases the lock
+    ///    before it yields events. It does so at once if no listener has an event. Otherwise it
+    ///    first posts the events of this phase, which then come in phase 5, and accepts clients.
+    /// 2. [`Step::Accepted`], from one listener after the other. First the loop chooses the idle
     ///    connections that it [evicts](Self::set_idle), so that no connection is evicted in favour
-    ///    of one accepted in the same turn. Afterwards it releases the accept lock.
+    ///    of one accepted in the same turn. After the clients the loop releases the accept lock.
     /// 3. [`Step::ShuttingDown`], if a shutdown has begun, and [`Step::Woken`], if a [`Handle`] woke
     ///    the loop.
     /// 4. [`Step::Expired`] for timers.
@@ -127,8 +127,9 @@ impl<L: Acceptor> EventLoop<L> {
         }
     }
 
-    /// Finds a step that is not an event, or any step of a watched turn, and returns whether there is
-    /// one. Not inlined, so that the part in the caller's loop stays short.
+    /// Finds a step that is not an event, or any step if steps are [watched](Self::is_watched), and
+    /// returns whether there is one. Not inlined, so that the part in the caller's loop stays
+    /// short.
     #[inline(never)]
     fn find_step(&mut self) -> bool {
         // Most turns have nothing but events.
@@ -151,11 +152,11 @@ impl<L: Acceptor> EventLoop<L> {
 
     /// Watches a descriptor under a new token.
     ///
-    /// No token is used twice. An index is reused with another generation. Keep the descriptor open
-    /// until [`remove`](Self::remove), or let [`Connections`](crate::Connections) or a
-    /// [`TokenMap`](crate::TokenMap) do both.
-    /// On epoll, [`Mode::Edge`] with [`Interest::BOTH`] costs one system call for the registration, and
-    /// none for a later change of interest.
+    /// No token is used twice, because an index is reused only with another generation. Keep the
+    /// descriptor open until [`remove`](Self::remove), or use [`Connections`](crate::Connections)
+    /// or a [`TokenMap`](crate::TokenMap), which own the descriptor and end its token. On epoll,
+    /// [`Mode::Edge`] with [`Interest::BOTH`] costs one system call for the registration, and none
+    /// for a later change of interest.
     ///
     /// # Errors
     ///
@@ -262,15 +263,15 @@ impl<L: Acceptor> EventLoop<L> {
         modified.map_err(|_| Error::Stale { token })
     }
 
-    /// Makes the loop report a side of a [`Mode::Edge`] descriptor again after it was drained. No
-    /// system call on epoll. Returns false if the token is stale or has no descriptor.
+    /// Makes the loop report a side of a [`Mode::Edge`] descriptor again after it was drained.
+    /// Makes no system call on epoll. Returns false if the token is stale or has no descriptor.
     ///
     /// A side is drained when a call has returned `WouldBlock`. A short read is enough if no step
-    /// of this token has carried [`Ready::READ_CLOSED`](crate::Ready::READ_CLOSED) yet: data and
-    /// end of file may come in one step, and the end is not reported a second time. See
+    /// of this token has carried [`Ready::READ_CLOSED`](crate::Ready::READ_CLOSED) yet, because
+    /// data and end of file may come in one step, and the end is not reported a second time. See
     /// [`Stream::recv`](crate::Stream::recv).
     ///
-    /// After a `connect` that has returned `EINPROGRESS`, call it for both sides.
+    /// After a `connect` that has returned `EINPROGRESS`, call this for both sides.
     #[inline]
     pub fn rearm(&mut self, token: Token, interest: Interest) -> bool {
         // No other token has this key, as in `modify`.
@@ -279,8 +280,8 @@ impl<L: Acceptor> EventLoop<L> {
 
     /// Arms a timer, or moves it. Returns false if the token is stale.
     ///
-    /// It expires once, never earlier than `after` from this turn's time, which the
-    /// [clock](Self::clock) shows. That is the time at which the wait ended: a handler that took
+    /// The timer expires once, never earlier than `after` from this turn's time, which the
+    /// [clock](Self::clock) shows. That is the time at which the wait ended. So a handler that took
     /// 200 ms and then arms a timer for 100 ms gets a timer that is due. Such a handler calls
     /// [`update_clock`](crate::TimersMut::update_clock) first, so that the time counts from that
     /// call, or arms the timer for a [point in time](crate::TimersMut::arm_at).
@@ -289,12 +290,12 @@ impl<L: Acceptor> EventLoop<L> {
     /// the wait that follows it lasts 33 ms. If the handler takes 70 ms, the timer is due when the
     /// handler returns, and expires in the next turn without a wait, so the handler runs every 70 ms.
     ///
-    /// The deadline is rounded up to a millisecond. With a
-    /// [`timer_resolution`](crate::Builder::timer_resolution) it is also later by one resolution. A
-    /// timer that the handler of another timer arms expires in the next turn at the earliest.
+    /// The deadline is rounded up to a millisecond, and a
+    /// [`timer_resolution`](crate::Builder::timer_resolution) is added to it. A timer that the
+    /// handler of another timer arms expires in the next turn at the earliest.
     ///
-    /// A timer that was never armed before may allocate some 10 KiB. If no memory is left, the process
-    /// aborts, as with any collection of the standard library.
+    /// Arming a timer for the first time may allocate some 10 KiB. If no memory is left, the
+    /// process aborts, as with any collection of the standard library.
     ///
     /// # Panics
     ///

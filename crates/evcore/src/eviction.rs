@@ -2,13 +2,14 @@
 //!
 //! The application marks the connections that are idle. If a client waits and
 //! slots or descriptors are short, the loop evicts some that have been idle the longest, by nginx's
-//! rule. While it shuts down it evicts all of them; the recently idle ones get a grace.
+//! rule. While the loop shuts down, it evicts all idle connections. Those that became idle just
+//! before the shutdown get a grace.
 //!
-//! It chooses for slots before it accepts, so a connection is never evicted in favour of one
-//! accepted in the same turn. A shortage of descriptors shows only when a client is accepted; the
-//! grace protects the connections of that turn. The loop yields evictions at the end of the turn,
-//! when the events that the kernel has reported are delivered, so a connection with a reported
-//! request is not evicted either.
+//! If slots are short, the loop chooses before it accepts, so a connection is never evicted in
+//! favour of one accepted in the same turn. A shortage of descriptors shows only when accepting
+//! fails, so the choice follows then, and the grace protects the connections that were accepted in
+//! that turn. The loop yields evictions at the end of the turn, when the events that the kernel has
+//! reported are delivered, so a connection with a reported request is not evicted either.
 
 use std::time::Duration;
 
@@ -28,7 +29,7 @@ pub(crate) struct Evictions {
 }
 
 impl Evictions {
-    /// Expects this many connections; there may be more.
+    /// Creates the list of idle connections, of which about `connections` are expected.
     pub(crate) fn new(connections: u32, grace: Duration, lag_ns: u64) -> Self {
         let grace_ns = match whole_ns(grace) {
             0 => 0,
@@ -125,8 +126,8 @@ const EVICT_MAX: u32 = 32;
 
 /// Number of connections to evict, of `idle` ones.
 ///
-/// 0 while more than 1/16 of the slots is free. After that 1/8 of the idle connections, at least
-/// 1 and at most 32, so that slots become free quickly and not all clients are disconnected at once.
+/// 0 while more than 1/16 of the slots is free. Otherwise 1/8 of the idle connections, at least 1
+/// and at most 32, so that slots become free quickly and not all clients are disconnected at once.
 /// Source: nginx, `ngx_drain_connections`.
 fn eviction_count(idle: u32, load: Load) -> u32 {
     if load.free() > load.capacity / SHORT_BELOW_ONE_IN {

@@ -9,8 +9,8 @@ use evcore_token::Token;
 /// Reaches a loop from elsewhere: other threads wake it, shut it down and post to it; signal handlers
 /// wake it and shut it down. Cheap to clone.
 ///
-/// Code that can only write uses its [`descriptor`](Self::descriptor). `evcore-prefork` uses that to
-/// wake the loop from a signal handler.
+/// Code that can only write to a descriptor uses [`descriptor`](Self::descriptor). For example,
+/// `evcore-prefork` wakes the loop from a signal handler that way.
 ///
 /// ```
 /// # use evcore::{EventLoop, Step};
@@ -34,11 +34,12 @@ impl Handle {
 
     /// Makes the loop yield [`Step::Woken`](crate::Step::Woken), in this turn or the next.
     ///
-    /// Several wakes may make one step; none is lost. Takes no lock and allocates nothing. If the loop
-    /// has been dropped it does nothing.
+    /// Several wakes may make one step; none is lost. The call takes no lock and allocates nothing.
+    /// If the loop has been dropped, it does nothing.
     ///
-    /// A [`Pool`](evcore_pool::Pool) of threads for blocking work calls it. Results of removed tokens
-    /// are delivered, too; no container has a value for those tokens.
+    /// A [`Pool`](evcore_pool::Pool) of threads for blocking work calls it, as in the example. The
+    /// pool also returns results whose tokens were removed meanwhile; no container has a value for
+    /// such a token.
     ///
     /// ```
     /// use evcore::{EventLoop, Step, pool::Pool};
@@ -72,11 +73,12 @@ impl Handle {
     ///
     /// If it is called several times, the earliest deadline counts. Earlier writes of the calling thread
     /// are visible to the handler of the [`Step::ShuttingDown`](crate::Step::ShuttingDown) that follows.
-    /// It makes no [`Step::Woken`](crate::Step::Woken) (but see [`post`](Self::post)).
+    /// The call makes no [`Step::Woken`](crate::Step::Woken), unless
+    /// [`descriptor`](Self::descriptor) was called.
     ///
-    /// The timeout is rounded up to a millisecond. Takes no lock and allocates nothing, so a signal
-    /// handler may call it (outside Linux it may set `errno`). If the loop has been dropped it does
-    /// nothing.
+    /// The timeout is rounded up to a millisecond. The call takes no lock and allocates nothing, so
+    /// a signal handler may make it (outside Linux it may set `errno`). If the loop has been
+    /// dropped, it does nothing.
     ///
     /// ```
     /// # use evcore::EventLoop;
@@ -105,14 +107,15 @@ impl Handle {
     /// [counted](crate::Stats::stale). While a post for a later token with the same index waits, posts
     /// for an earlier one are dropped and not counted.
     ///
-    /// Earlier writes of the calling thread are visible to the handler of the step, so both sides can
-    /// share a result. A turn takes in at most its [budget](crate::Budgets::posted) of posts.
+    /// Earlier writes of the calling thread are visible to the handler of the step, so the thread
+    /// can pass a result to that handler. A turn takes in at most its
+    /// [budget](crate::Budgets::posted) of posts.
     ///
-    /// A post makes no [`Step::Woken`](crate::Step::Woken). (It may, if something also writes to
-    /// the descriptor of a handle, because the kernel does not report the writer.)
+    /// A post makes no [`Step::Woken`](crate::Step::Woken), unless [`descriptor`](Self::descriptor)
+    /// was called.
     ///
-    /// Costs a short lock and, if no post waits yet, one `write`. Do not call it in a signal
-    /// handler, which must not take locks; call [`wake`](Self::wake) there.
+    /// The call holds a lock for a short time and, if no post waits yet, makes one `write`. Do not
+    /// call it in a signal handler, which must not take locks; call [`wake`](Self::wake) there.
     ///
     /// ```
     /// use evcore::{EventLoop, Ready, Step};
@@ -145,8 +148,9 @@ impl Handle {
     /// order, have the effect of [`wake`](Self::wake). `None` if the loop's backend has no kernel
     /// behind it, as in a simulation.
     ///
-    /// Every holder may write to it at any time, and the loop cannot tell a write from a post. So
-    /// after this call every wake-up of the loop is a [`Step::Woken`](crate::Step::Woken).
+    /// Its holder may write to it at any time, and the loop cannot tell such a write from the
+    /// wake-up of a post. So after this call every wake-up of the loop is a
+    /// [`Step::Woken`](crate::Step::Woken).
     #[must_use]
     pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         let fd = self.waker.descriptor()?;

@@ -5,8 +5,8 @@ use evcore_token::Token;
 use crate::{acceptor::Acceptor, event_loop::EventLoop, step::Step};
 
 impl<L: Acceptor> EventLoop<L> {
-    /// Marks a connection as idle: it waits for its peer, and may be closed to make room. Moves it
-    /// to the most-recently-used end, even if it was already idle.
+    /// Marks a connection as idle: it waits for its peer, and may be closed to make room. Makes it
+    /// the most recently used of the idle connections, even if it was already idle.
     ///
     /// The loop yields an idle connection in a [`Step::Evict`] if a client waits and slots or
     /// descriptors are short, or if the loop [shuts down](Self::shutdown). Returns false if the
@@ -115,8 +115,8 @@ impl<L: Acceptor> EventLoop<L> {
     /// Marks a connection as no longer idle. Returns false if it was not idle, or if the token is
     /// stale. O(1).
     ///
-    /// This is not needed if the connection is idle again before the turn ends:
-    /// [`set_idle`](Self::set_idle) alone moves it to the most-recently-used end.
+    /// This is not needed if the connection is idle again before the turn ends, because
+    /// [`set_idle`](Self::set_idle) works on idle connections, too.
     #[inline]
     pub fn set_busy(&mut self, token: Token) -> bool {
         let was_idle = self.slots.has(token) && self.evictions.idle.remove(token.index());
@@ -162,7 +162,8 @@ impl<L: Acceptor> EventLoop<L> {
             self.left.evictions -= 1;
             let token = self.next_to_evict()?;
             if self.slots.is_posted(token.index()) {
-                // Its next event did not fit into this turn's budget of posted steps.
+                // A post for this connection did not fit into the budget of the turn, so it is not
+                // evicted.
                 let now_ns = self.clock.monotonic_ns();
                 self.evictions.idle.touch(token.index(), now_ns);
                 continue;
@@ -179,10 +180,12 @@ impl<L: Acceptor> EventLoop<L> {
         self.evictions.idle.next_of_shutdown().is_some() || self.grace_is_over()
     }
 
-    /// The idle connection that a shutdown evicts next, or the oldest one if its slot is needed.
+    /// The idle connection that a shutdown evicts next. Without a shutdown, the longest idle one,
+    /// if it was chosen in this turn.
     fn next_to_evict(&mut self) -> Option<Token> {
         if self.is_shutting_down() {
-            // A shutdown that began in a late phase of this turn is announced in the next one.
+            // A shutdown that began in a late phase of this turn is announced in the next turn, and
+            // then evicts.
             if !self.shutdown.is_announced() {
                 return None;
             }

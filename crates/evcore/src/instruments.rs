@@ -22,8 +22,8 @@ use crate::record::Record;
 /// ```
 pub type Instruments = evcore_instrument::Instruments<Record>;
 
-/// A turn that took longer than the limit of the watchdog, with its longest step, which is a [`Record`]
-/// of the step. Its number is the one that [`Stats::turns`](crate::Stats::turns) counts.
+/// A turn that took longer than the limit of the watchdog, with a [`Record`] of its longest step.
+/// The number of the turn is the one that [`Stats::turns`](crate::Stats::turns) counts.
 ///
 /// ```
 /// use evcore::{

@@ -2,12 +2,12 @@
 //!
 //! # Where to look
 //!
-//! - [`EventLoop::next_step`] has the order of a turn.
+//! - [`EventLoop::next_step`] documents the order of a turn, which is one iteration of the loop.
 //! - [`Step`] lists the cases that the application handles.
 //! - [`Connections`] keeps the application's streams and values by token.
 //! - [`Builder`] has the settings.
-//! - [`InstrumentOptions::flight_recorder`] keeps the last records, which the program can read after a
-//!   failure.
+//! - [`InstrumentOptions::flight_recorder`] turns on records of the loop's last actions, which the
+//!   program can read after a failure.
 //!
 //! Each part of the loop is a crate of its own, re-exported here under its name without the prefix
 //! `evcore-`.
@@ -16,7 +16,7 @@
 //!
 //! A TLS library that reads and writes through `Read` and `Write` can use
 //! [`EdgeStream::io`](net::EdgeStream::io). With rustls, the value of a connection is its session,
-//! `Connections<ServerConnection>`, and the echo server becomes:
+//! `Connections<ServerConnection>`, and the function `echo` of the example above becomes:
 //!
 //! ```
 //! use evcore::{EdgeStream, EventLoop};
@@ -51,8 +51,8 @@
 //! # Tracing
 //!
 //! With the feature `tracing`, which is off by default, each [`Record`] is an event of the crate
-//! [`tracing`](https://docs.rs/tracing). Without the feature nothing of this is built. With it, a step
-//! takes some 200 instructions more, even if no subscriber takes the event.
+//! [`tracing`](https://docs.rs/tracing). Without the feature this code is not built. With it, a
+//! step takes some 200 instructions more, even if no subscriber takes the event.
 //!
 //! | target | at `DEBUG` | at `TRACE` | nginx's debug log |
 //! |---|---|---|---|
@@ -95,7 +95,7 @@ mod phases;
 mod turn;
 mod waits;
 
-// The side tables, and the poller's keys that they share.
+// The side tables, the poller's keys that they share, and the units of time.
 mod batch;
 mod keys;
 mod slots;

@@ -1,8 +1,8 @@
 //! The listeners of a worker: which of them are registered, and which are suspended.
 //!
 //! A listener that fails, in the poller or when accepting, is suspended for a while. It may stay
-//! readable, and must neither make the loop spin nor starve the others. A suspension is not the
-//! pause for lack of descriptors: closing a descriptor ends that pause, and does not repair a
+//! readable, and must neither make the loop spin nor starve the others. A suspension differs from
+//! the pause for lack of descriptors: closing a descriptor ends that pause, but does not repair a
 //! listener.
 //!
 //! A turn looks at the single listeners only if one is suspended, which is rare.
@@ -91,8 +91,8 @@ impl<L: Acceptor> Listeners<L> {
         self.changed = false;
     }
 
-    /// Takes all listeners out. If the poller refuses, the listener is suspended, and counts as
-    /// deregistered.
+    /// Deregisters all listeners. If the poller refuses to remove one, it is suspended, and counts
+    /// as deregistered.
     pub(crate) fn deregister(&mut self, poller: &mut Poller, clock: &Clock, stats: &mut Stats) {
         self.registered = false;
         for id in self.ids() {
@@ -228,7 +228,7 @@ impl<L> Entry<L> {
 }
 
 impl<L: Acceptor> Entry<L> {
-    /// Registers the listener, or takes it out if it is suspended.
+    /// Registers the listener, or deregisters it if it is suspended.
     fn update(&mut self, key: u64, plan: &Plan, poller: &mut Poller) -> Result<()> {
         if self.is_suspended() || self.doubted {
             self.deregister(key, poller)?;
@@ -246,7 +246,8 @@ impl<L: Acceptor> Entry<L> {
         Ok(())
     }
 
-    /// Takes the listener out. Afterwards it is not registered, even if the poller refuses.
+    /// Deregisters the listener. Afterwards it does not count as registered, even if the poller
+    /// refuses to remove it.
     fn deregister(&mut self, key: u64, poller: &mut Poller) -> Result<()> {
         self.doubted = false;
         if mem::take(&mut self.registered) {

@@ -1,4 +1,4 @@
-//! The view of a loop's listeners.
+//! The calls of a loop that concern its listeners.
 
 use std::{fmt, sync::atomic::AtomicU8};
 
@@ -10,7 +10,7 @@ use crate::event_loop::EventLoop;
 use crate::idle_marks::IdleMarks;
 use crate::record::Record;
 
-/// The listeners of a loop. [`EventLoop::listeners`] lends it.
+/// A view of the listeners of a loop. [`EventLoop::listeners`] lends it.
 ///
 /// ```
 /// use evcore::EventLoop;
@@ -36,12 +36,12 @@ impl<L: Acceptor> ListenersMut<'_, L> {
     /// Takes the error of a listener that failed, for the log. `None` if no listener failed since its
     /// last error was taken.
     ///
-    /// A listener fails when the poller refuses to register or to remove it (out of memory, or
-    /// of watches: `fs.epoll.max_user_watches` on Linux), or when accepting fails for a reason that
-    /// concerns no single client. It is suspended for half a second and then tried again. The other
-    /// listeners and all connections go on.
+    /// A listener fails when the poller refuses to register or to remove it (for lack of memory, or
+    /// at the limit of watches, on Linux `fs.epoll.max_user_watches`), or when accepting fails for
+    /// a reason that concerns no single client. The listener is suspended for half a second and
+    /// then tried again. The other listeners and all connections go on.
     ///
-    /// Call it after the steps of a turn. The loop keeps the latest error of each listener;
+    /// Call this after the steps of a turn. The loop keeps the latest error of each listener;
     /// [`Stats::listener_errors`](crate::Stats::listener_errors) counts all of them.
     ///
     /// ```
@@ -64,11 +64,11 @@ impl<L: Acceptor> ListenersMut<'_, L> {
     /// The pause ends when a connection is closed, or after 500 ms, as a pause for lack of
     /// descriptors does. Clients wait in the backlog, and another worker of the
     /// [group](crate::Builder::group) is notified.
-    /// [`Stats::accept_pauses`](crate::Stats::accept_pauses) does not count this pause. Reads the
-    /// clock's source.
+    /// [`Stats::accept_pauses`](crate::Stats::accept_pauses) does not count this pause. The call
+    /// reads the clock's source.
     ///
-    /// Call it when you refuse a [`Step::Accepted`](crate::Step::Accepted). Otherwise a worker that
-    /// closes every client has the least load, and gets all of them.
+    /// Call this when you refuse a [`Step::Accepted`](crate::Step::Accepted). Otherwise a worker
+    /// that closes every client has the least load, and gets all clients.
     ///
     /// ```
     /// use evcore::{EventLoop, Listener};
@@ -85,9 +85,9 @@ impl<L: Acceptor> ListenersMut<'_, L> {
         self.ev.accepting.pause(&self.ev.clock);
     }
 
-    /// Sets whether this worker exchanges open connections with others of its
-    /// [group](crate::Builder::group) when these have been unevenly spread for a time. Rebalancing is
-    /// off at first, and closing the listeners turns it off.
+    /// Sets whether this worker exchanges open connections with other workers of its
+    /// [group](crate::Builder::group) when the connections of the group have been unevenly spread
+    /// for a time. Rebalancing is off at first, and closing the listeners turns it off.
     ///
     /// `evcore-serve` calls this, and moves the connections.
     pub fn set_rebalancing(&mut self, rebalances: bool) {
@@ -95,8 +95,8 @@ impl<L: Acceptor> ListenersMut<'_, L> {
     }
 
     /// Takes the number of connections that this worker should give away now, and the worker that should
-    /// get them. Only idle ones count. Call it after the steps of each turn, and report what has left by
-    /// [`report_moved`](Self::report_moved).
+    /// get them. Only idle connections move. Call this after the steps of each turn, and report the
+    /// connections that have left by [`report_moved`](Self::report_moved).
     #[inline]
     pub fn take_give(&mut self) -> Option<Give> {
         self.ev.accepting.give.take()
@@ -115,20 +115,20 @@ impl<L: Acceptor> ListenersMut<'_, L> {
     /// while the connection is [idle](EventLoop::set_idle), and 2 while it is busy. Call this
     /// before the first connection begins; earlier connections have no mark, and neither have
     /// descriptors whose number is not below the length of `marks`. `evcore-serve` calls it for a
-    /// worker with a store.
+    /// worker with a descriptor store.
     ///
     /// The memory is shared with a descriptor store (`evcore-prefork`), which hands the idle connections
     /// to another worker if this worker dies. The worker may die at any instruction. So a mark is set to
-    /// 2 before the program gets a step of the connection, and to 0 before the call that ends its token
-    /// returns or closes the descriptor. It is 1 after [`EventLoop::set_idle`], and at the end of a
-    /// turn, if the connection had a step and is still idle.
+    /// 2 before the program gets a step of the connection, and to 0 before the call that ends its
+    /// token returns or closes the descriptor. [`EventLoop::set_idle`] sets it to 1. So does the
+    /// end of a turn in which the connection had a step, if the connection is still idle.
     ///
     /// A program with marks calls `set_idle` after it has sent the last byte of an answer. It calls
     /// [`set_busy`](EventLoop::set_busy) *before* it sends to an idle connection, or reads from it,
     /// without a step of that connection. The program must keep no state of an idle connection outside
     /// of the connection itself.
     ///
-    /// With marks, each step takes the slower path of a watched turn, as with a flight recorder.
+    /// With marks, each step takes a slower path through the loop, as with a flight recorder.
     ///
     /// ```
     /// use evcore::{Connections, EventLoop, Step, Stream};
@@ -160,7 +160,7 @@ impl<L: Acceptor> ListenersMut<'_, L> {
     ///
     /// Clients in the backlog wait for the other workers that share it. If this worker is in a
     /// [group](crate::Builder::group), and it listened or had been notified, it notifies one of
-    /// them.
+    /// those workers.
     ///
     /// # Errors
     ///

@@ -1,9 +1,10 @@
 //! Feeds the instruments of `evcore-instrument`.
 //!
 //! The instruments read a clock once before the wait, and with a watchdog once for each step. A loop
-//! without instruments reads no clock for them, and `next_step` has no branch for them. If steps are
-//! watched, or if there are [idle marks](crate::idle_marks), the batch looks empty between two steps, so
-//! that each step takes the path through [`EventLoop::next_watched`].
+//! without instruments reads no clock for them, and `next_step` has no branch for them. If each
+//! step is recorded or timed, or changes [idle marks](crate::idle_marks), the steps are *watched*:
+//! the batch looks empty between two steps, so that each step takes the path through
+//! [`EventLoop::next_watched`].
 
 use std::time::Duration;
 
@@ -63,14 +64,15 @@ impl<L: Acceptor> EventLoop<L> {
             .begin_turn(lengths, began_ns, read_ns, || clock.unix_ms());
     }
 
-    /// Leads each step of a watched turn to [`next_watched`](Self::next_watched).
+    /// Makes each step of this turn take the path through [`next_watched`](Self::next_watched), if
+    /// steps are watched.
     pub(crate) fn watch_steps(&mut self) {
         if self.is_watched() {
             self.batch.withhold();
         }
     }
 
-    /// Ends a watched turn.
+    /// Ends the steps of a turn: gives the batch back, and sets the idle marks.
     pub(crate) fn end_steps(&mut self) {
         self.batch.give_back();
         if let Some(marks) = &mut self.marks {
@@ -98,7 +100,7 @@ impl<L: Acceptor> EventLoop<L> {
             || instruments.is_on() && (instruments.times_steps() || instruments.keeps_records())
     }
 
-    /// The next step of a loop whose steps are watched: it ends the step before, and begins this one.
+    /// Ends the step before, and returns the next one, for a loop whose steps are watched.
     #[cold]
     pub(crate) fn next_watched(&mut self) -> Option<Step<L::Stream>> {
         let is_timed = self.instruments.times_steps();

@@ -87,8 +87,8 @@ impl<L: Acceptor> EventLoop<L> {
         }
     }
 
-    /// Counts an event or a post that is dropped because its token is closed; `None` for an event of a
-    /// listener.
+    /// Counts an event or a post that is dropped because its token is closed; `None` for an event
+    /// whose listener is closed or suspended.
     #[cold]
     pub(crate) fn on_stale(&mut self, token: Option<Token>) {
         self.stats.stale += 1;

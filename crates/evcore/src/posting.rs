@@ -6,13 +6,14 @@ use evcore_token::Token;
 use crate::{acceptor::Acceptor, event_loop::EventLoop, record::Record};
 
 impl<L: Acceptor> EventLoop<L> {
-    /// Queues a [`Step::Ready`](crate::Step::Ready) for a token, later in this turn, or in the next
-    /// one if the budget of posted steps is used up. Posting again merges readiness. Returns false if
-    /// the token is stale.
+    /// Queues a [`Step::Ready`](crate::Step::Ready) for a token, later in this turn. The step comes
+    /// in the next turn if the budget of posted steps is used up, or if a handler of
+    /// [`Step::Evict`](crate::Step::Evict) posts, which runs after this turn's posted steps.
+    /// Posting again merges readiness. Returns false if the token is stale.
     ///
-    /// With [`Ready::NONE`] it means "once more in this turn": the handler of the token is called again,
-    /// behind the earlier posts, and without readiness. [`post_next`](Self::post_next) means
-    /// the same for the next turn.
+    /// With [`Ready::NONE`] it means "once more in this turn": the token gets a step without
+    /// readiness, behind the earlier posts. [`post_next`](Self::post_next) means the same for the
+    /// next turn.
     ///
     /// ```
     /// # use evcore::{EventLoop, Ready, Step};
@@ -38,9 +39,9 @@ impl<L: Acceptor> EventLoop<L> {
     /// not wait. Use it for a connection that has had its share of a turn, and continues after the
     /// others.
     ///
-    /// Posting again merges readiness. If anything is posted for this token for this turn, before
-    /// or after this call, all of it is delivered in this turn. Returns false if the token is
-    /// stale.
+    /// Posting again merges readiness. If the token also has a post for this turn, made before or
+    /// after this call, all of its readiness is delivered in this turn. Returns false if the token
+    /// is stale.
     ///
     /// ```
     /// # use evcore::{EventLoop, Ready, Step};

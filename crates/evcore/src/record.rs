@@ -23,7 +23,8 @@ pub enum Record {
     TurnBegan {
         /// The number of the turn, as [`Stats::turns`](crate::Stats::turns) counts them.
         turn: u64,
-        /// Its time, on the scale of the loop's [`Clock::monotonic_ns`](evcore_clock::Clock::monotonic_ns).
+        /// The time of the turn, on the scale of the loop's
+        /// [`Clock::monotonic_ns`](evcore_clock::Clock::monotonic_ns).
         at_ns: u64,
         /// The number of events that the kernel reported.
         events: u32,

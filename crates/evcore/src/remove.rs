@@ -15,7 +15,7 @@ impl<L: Acceptor> EventLoop<L> {
     /// reported an event for it. Returns false if the token is stale.
     ///
     /// The descriptor stays open. [`TokenMap::close`](crate::TokenMap::close), which `Connections`
-    /// has too, also closes it; on epoll that takes one system call in all. Either call ends a
+    /// has as well, also closes it. On epoll that takes one system call in all. Either call ends a
     /// pause in accepting, because a descriptor is about to be free.
     pub fn remove(&mut self, token: Token) -> bool {
         self.end(token, |poller, key| {

@@ -14,14 +14,15 @@ impl<L: Acceptor> EventLoop<L> {
     ///
     /// The listeners are closed; clients in a backlog wait for the other workers that share the
     /// listening socket. Every connection that is or becomes [idle](Self::set_idle) is
-    /// [evicted](crate::Step::Evict), a [budget](crate::Budgets::evictions) of them in each turn. A
-    /// connection that became idle within the [grace](crate::Builder::idle_grace) before this call, by
-    /// default a second, gets the same grace once more, because its next request may be on the way. With
-    /// a shorter timeout the shutdown is complete before such a connection is evicted. Busy connections
-    /// go on as before. When the shutdown is complete, [`wait`](Self::wait) returns false.
-    /// [`Step::ShuttingDown`](crate::Step::ShuttingDown) comes once, before the first eviction.
+    /// [evicted](crate::Step::Evict), at most a [budget](crate::Budgets::evictions) of them in each
+    /// turn. A connection that became idle within the [grace](crate::Builder::idle_grace) before
+    /// this call, by default a second, gets the same grace once more, because its next request may
+    /// be on the way. With a shorter timeout the shutdown is complete before such a connection is
+    /// evicted. Busy connections go on as before. When the shutdown is complete,
+    /// [`wait`](Self::wait) returns false. [`Step::ShuttingDown`](crate::Step::ShuttingDown) comes
+    /// once, before the first eviction.
     ///
-    /// If it is called several times, the earliest deadline counts. With a timeout of zero, the
+    /// If this is called several times, the earliest deadline counts. With a timeout of zero, the
     /// shutdown is complete at once. With a longer one, the call reads the clock's source.
     ///
     /// ```
@@ -55,8 +56,8 @@ impl<L: Acceptor> EventLoop<L> {
         };
         let over_ns = now_ns.saturating_add(whole_ns(timeout));
         if !self.is_shutting_down() {
-            // The times at which connections became idle are times of turns, so the grace is computed
-            // from the time of this turn.
+            // The times at which connections became idle are times of turns. So the time of this
+            // turn decides which of them get the grace.
             let grace_ns = self.evictions.begin_shutdown(turn_ns);
             let ends_ns = grace_ns.map_or(NEVER, |grace_ns| now_ns.saturating_add(grace_ns));
             self.shutdown.set_grace_end(ends_ns);
@@ -74,7 +75,8 @@ impl<L: Acceptor> EventLoop<L> {
         self.shutdown.has_begun()
     }
 
-    /// Returns whether the loop shuts down and has steps for that: the announcement, or evictions.
+    /// Returns whether the loop shuts down and has steps of the shutdown: its announcement, or
+    /// evictions.
     #[inline]
     pub(crate) fn shutdown_has_steps(&self) -> bool {
         self.is_shutting_down() && self.has_steps_of_shutdown()

@@ -1,7 +1,7 @@
 //! The state of each token: whether it is watched, and its posted readiness.
 //!
-//! The loop gives out the tokens, so two tables of the application never collide. A token that is not
-//! in use is stale, and every call here refuses it.
+//! The loop gives out the tokens, so the tokens of two tables of the application never collide. A
+//! token that is not in use is stale, and every call here refuses it.
 
 use std::{collections::BTreeSet, mem};
 

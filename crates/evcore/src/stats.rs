@@ -2,8 +2,8 @@
 
 use evcore_net::Resource;
 
-/// Counters since the loop was built, and its present state.
-/// [`EventLoop::stats`](crate::EventLoop::stats) returns it. Each count costs one addition.
+/// Counters since a loop was built, and the loop's present state.
+/// [`EventLoop::stats`](crate::EventLoop::stats) returns them. Each count costs one addition.
 ///
 /// Distributions are in the [`Histograms`](crate::Histograms).
 ///
@@ -27,7 +27,7 @@ pub struct Stats {
     /// complete, is not a turn.
     pub turns: u64,
     /// Updates of the clock by a [`timer_resolution`](crate::Builder::timer_resolution); 0 without
-    /// one, because then every turn updates it.
+    /// one, because then every turn updates the clock.
     pub ticks: u64,
     /// Waits without a timeout that ended without an event, a wake-up or a signal. This should not
     /// happen.
@@ -35,8 +35,8 @@ pub struct Stats {
     /// Events that the kernel reported, including those of listeners, ticks and stale ones.
     pub events: u64,
     /// Posts that came from other threads, by a [`Handle`](crate::Handle), stale ones included. Posts
-    /// that were merged count as one. A post for a token that has ended is not counted if a post for
-    /// the next token with its index waits at the same time.
+    /// that were merged count as one. A post for a token that has ended is not counted if a post
+    /// for a later token with the same index waits at the same time.
     pub received: u64,
     /// Events and posts from other threads that were dropped because their token was closed, or because
     /// their listener was closed or suspended. Closing also cancels queued posts, which are not counted
@@ -82,8 +82,8 @@ pub struct Stats {
     /// True while this worker's listeners are registered with its poller.
     pub listening: bool,
     /// The resource that accepting has last run out of, for the log. `None` if accepting has lacked no
-    /// resource since the loop was built. [`accept_pauses`](Self::accept_pauses) counts how often it
-    /// has.
+    /// resource since the loop was built. [`accept_pauses`](Self::accept_pauses) counts how often
+    /// that has happened.
     ///
     /// The clients wait in the backlog. If the process has reached its own limit of descriptors, the
     /// loop [evicts](crate::Step::Evict) connections that have been idle for the

@@ -41,26 +41,26 @@ pub enum Step<S = Stream> {
     Expired(Token, Timer),
     /// A [handle](crate::Handle::wake) woke the loop, once or several times.
     Woken,
-    /// The loop [shuts down](crate::EventLoop::shutdown) from now on, whichever call began it. It comes
-    /// once, so that the program can say good-bye to its peers. A shutdown that is complete at once
-    /// makes no step.
+    /// The loop [shuts down](crate::EventLoop::shutdown) from now on, whichever call began the
+    /// shutdown. This step comes once, so that the program can say good-bye to its peers. A
+    /// shutdown that is complete at once makes no step.
     ShuttingDown,
     /// Close this [idle](crate::EventLoop::set_idle) connection: a client waits and slots or
-    /// descriptors are short, or the loop [shuts down](crate::EventLoop::shutdown). It no longer
-    /// counts as idle.
+    /// descriptors are short, or the loop [shuts down](crate::EventLoop::shutdown). The connection
+    /// no longer counts as idle.
     ///
-    /// It comes only for connections that the program has marked by
+    /// This step comes only for connections that the program has marked by
     /// [`set_idle`](crate::EventLoop::set_idle). Each event that the kernel has reported for the
-    /// connection has been delivered. Read once more before closing: data may have arrived since,
-    /// and closing a socket with unread data resets the connection.
+    /// connection has been delivered. Read once more before closing: data may have arrived
+    /// meanwhile, and closing a socket with unread data resets the connection.
     ///
-    /// In a shutdown, a connection that became idle just before it comes here only after a
-    /// [grace](crate::Builder::idle_grace), because its next request may be on the way. The grace counts
-    /// from [`set_idle`](crate::EventLoop::set_idle), but a slow peer may receive its last answer only
-    /// after that. If [`Stream::is_delivered`](crate::Stream::is_delivered) returns false, arm a timer
-    /// and look again, as `httpd` does.
+    /// If a connection became idle just before a shutdown, this step comes only after a
+    /// [grace](crate::Builder::idle_grace), because the next request may be on the way. A slow peer
+    /// may still not have received its last answer by then. If
+    /// [`Stream::is_delivered`](crate::Stream::is_delivered) returns false, arm a timer and look
+    /// again, as `httpd` does.
     ///
-    /// If you keep the connection open its slot stays taken, and it is not offered again until you
+    /// If you keep the connection open, its slot stays taken, and it is not evicted again until you
     /// mark it idle. The waiting client then gets the slot of another connection in the next turn.
     Evict(Token),
 }
@@ -86,7 +86,8 @@ pub struct Accepted<S = Stream> {
     pub stream: S,
     /// The address of the client.
     pub peer: Address,
-    /// The number of its listener, from 0 in the order of [`Builder::listener`](crate::Builder::listener).
+    /// The number of the listener, from 0 in the order of
+    /// [`Builder::listener`](crate::Builder::listener).
     pub listener: usize,
 }
 

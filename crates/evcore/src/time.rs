@@ -9,12 +9,13 @@ pub(crate) const NS_PER_MS: u64 = 1_000_000;
 /// A deadline that never arrives, in any unit.
 pub(crate) const NEVER: u64 = u64::MAX;
 
-/// The present, read from the source, because the clock stands still in a turn.
+/// The present time, read from the clock's source, because the clock stands still in a turn.
 pub(crate) fn now(clock: &Clock) -> Duration {
     Duration::from_nanos(clock.monotonic_ns_now())
 }
 
-/// The nanoseconds since a tick began; 0 if it has not begun.
+/// The nanoseconds since a tick of the timers, which is a millisecond, began; 0 if it has not
+/// begun.
 #[inline]
 pub(crate) fn late_ns(now_ns: u64, due_ms: u64) -> u64 {
     now_ns.saturating_sub(due_ms.saturating_mul(NS_PER_MS))

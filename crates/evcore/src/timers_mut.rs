@@ -1,4 +1,4 @@
-//! The view of a loop's timers.
+//! The calls of a loop that concern its timers, except arming and disarming.
 
 use std::time::Instant;
 
@@ -8,7 +8,7 @@ use evcore_token::Token;
 use crate::acceptor::Acceptor;
 use crate::event_loop::EventLoop;
 
-/// The timers of a loop. [`EventLoop::timers`] lends it.
+/// A view of the timers of a loop. [`EventLoop::timers`] lends it.
 ///
 /// # Timers of your own
 ///
@@ -69,9 +69,10 @@ impl<L: Acceptor> EventLoop<L> {
 impl<L: Acceptor> TimersMut<'_, L> {
     /// Arms a timer, or moves it, for a point in time. Returns false if the token is stale.
     ///
-    /// It expires once, never before `deadline`, however long the handler has taken already. A deadline
-    /// that has passed is due at once. Otherwise the call does what [`arm`](EventLoop::arm) does. The
-    /// first call reads the system's `Instant` and the source of the loop's clock.
+    /// The timer expires once, never before `deadline`, however long the handler has taken already.
+    /// If the deadline has passed, the timer is due at once. In other respects the call is the same
+    /// as [`arm`](EventLoop::arm). The first call reads the system's `Instant` and the source of
+    /// the loop's clock.
     ///
     /// # Panics
     ///
@@ -102,10 +103,10 @@ impl<L: Acceptor> TimersMut<'_, L> {
     /// A handler that has run for a long time calls this before it arms a timer. The call reads the
     /// clock once. (libuv: `uv_update_time`; nginx: `ngx_time_update`.)
     ///
-    /// If it comes in [phase 1](EventLoop::next_step), in the handler of an event, timers that are
-    /// due by then expire in this turn, too. In a later phase, such as the handler of a
-    /// [`Step::Accepted`](crate::Step::Accepted), the call does not change which timers expire in
-    /// this turn, nor their order.
+    /// If the call comes in [phase 1](EventLoop::next_step), in the handler of an event, timers
+    /// that are due by the new time expire in this turn, too. In a later phase, such as the handler
+    /// of a [`Step::Accepted`](crate::Step::Accepted), the call does not change which timers expire
+    /// in this turn, nor their order.
     ///
     /// ```
     /// # use evcore::{EventLoop, Timer};
@@ -166,7 +167,7 @@ impl<L: Acceptor> TimersMut<'_, L> {
     ///
     /// This is for periodic work, such as health checks of the servers behind a proxy, with a token
     /// [without a descriptor](EventLoop::add_unwatched). (A watched connection keeps the loop alive
-    /// anyway.) It does not change whether and when the timers expire.
+    /// anyway.) The call does not change whether and when the timers expire.
     ///
     /// ```
     /// use evcore::{EventLoop, Timer};

@@ -15,8 +15,8 @@ mod target {
     pub(super) const CONNECTIONS: &str = "evcore::connections";
 }
 
-/// Emits a record: at the level `DEBUG` if it is one of a few in the life of a connection or a plan,
-/// and at `TRACE` if it is one of many.
+/// Emits a record: at the level `DEBUG` if a connection or a plan makes only a few such records,
+/// and at `TRACE` otherwise.
 pub(crate) fn emit(record: &Record) {
     match *record {
         Record::TurnBegan {

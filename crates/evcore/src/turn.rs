@@ -19,8 +19,8 @@ use crate::{
 };
 
 impl<L: Acceptor> EventLoop<L> {
-    /// The next step after the wait. This table is the order of a turn: a phase runs until it
-    /// has no step, then the next one does.
+    /// The next step after the wait. This table is the order of a turn: a phase runs until it has
+    /// no step, and then the next phase runs.
     pub(crate) fn next_in_order(&mut self) -> Option<Step<L::Stream>> {
         loop {
             let (step, next) = match self.phase {
@@ -44,8 +44,8 @@ impl<L: Acceptor> EventLoop<L> {
     /// Does the work before the wait: finishes the turn before, makes the listeners follow the
     /// balancer's plan, and returns the timeout of the wait (`None`: without limit).
     ///
-    /// `now_ns` is the present time if it has been read since the previous turn ended. `is_plain` is a
-    /// constant.
+    /// `now_ns` is the present time if it has been read since the previous turn ended. `is_plain`
+    /// is a constant in each call, so that the compiler removes the branches on it.
     #[expect(clippy::inline_always, reason = "the wait is one function")]
     #[inline(always)]
     pub(crate) fn plan_turn(&mut self, now_ns: Option<u64>, is_plain: bool) -> Option<Duration> {
@@ -77,7 +77,7 @@ impl<L: Acceptor> EventLoop<L> {
     }
 
     /// Reads the clock, makes a plan if the last one is over or does not fit any more, and returns the
-    /// timeout, which counts from now. `is_near` is false if the last plan does not fit.
+    /// timeout, which counts from now. If `is_near` is false, the last plan does not fit.
     #[inline(never)]
     fn plan_by_clock(
         &mut self,
@@ -101,7 +101,8 @@ impl<L: Acceptor> EventLoop<L> {
         time_to(ends_ns, now_ns)
     }
 
-    /// The time at which this turn began. The clock shows it, unless a handler has updated the clock.
+    /// The time at which this turn began. The clock shows this time, unless a handler has updated
+    /// it.
     fn turn_began_ns(&self) -> u64 {
         let (turn, began_ns) = self.updated_turn;
         if turn == self.stats.turns {
@@ -126,8 +127,8 @@ impl<L: Acceptor> EventLoop<L> {
     }
 
     /// A timeout for a deadline that is far away, without a reading of the clock: about half of the
-    /// time from the beginning of the turn. `None` if the deadline is near, and after a turn without
-    /// events: the next wait is exact.
+    /// time from the beginning of the turn. `None` if the deadline is near, or after a turn without
+    /// events, so that the next wait is exact.
     ///
     /// After a turn with events, other events mostly come before the deadline. The rough timeout makes a
     /// timer late only if this turn takes longer than the other half, and then by less than the length
@@ -140,14 +141,15 @@ impl<L: Acceptor> EventLoop<L> {
         rough_time_to(ends_ns, self.clock.monotonic_ns())
     }
 
-    /// The earliest of: the next timer, the next act of a shutdown, or the tick after either.
+    /// The end of the wait that timers and a shutdown allow: the time of the next timer or of the
+    /// next act of a shutdown, or the next tick if the clock is updated by ticks.
     pub(crate) fn due_at_ns(&mut self) -> u64 {
         let due_ns = self.timers.due_at_ns().min(self.shutdown.next_ns());
         self.updates.wait_ends_at_ns(due_ns, &self.clock)
     }
 
-    /// Reports a long turn, except after `prepare`, which has already reported it, because the time
-    /// since then is the sleep of another loop.
+    /// Reports a long turn. After `prepare` it reports nothing, because `prepare` has reported the
+    /// turn, and the time since then is the sleep of another loop.
     #[cold]
     #[inline(never)]
     fn end_long_turn(&mut self, lasted_ns: u64, now_ns: u64) {
@@ -156,7 +158,7 @@ impl<L: Acceptor> EventLoop<L> {
         }
     }
 
-    /// Waits, and updates the clock. `is_plain` is a constant.
+    /// Waits, and updates the clock. `is_plain` is a constant in each call.
     #[expect(clippy::inline_always, reason = "the wait is one function")]
     #[inline(always)]
     pub(crate) fn wait_for_events(
@@ -185,8 +187,8 @@ impl<L: Acceptor> EventLoop<L> {
         }
     }
 
-    /// Keeps the events and the wake-up of a wait that failed. No other wait reports this wake-up. If
-    /// only the clock failed, the kernel may not report these events again.
+    /// Keeps the events and the wake-up of a wait that failed. No later wait reports this wake-up.
+    /// If only the clock failed, the kernel may not report these events again.
     #[cold]
     #[inline(never)]
     fn leave_failed_wait(&mut self, error: Error) -> Result<()> {

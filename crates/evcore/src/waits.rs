@@ -88,7 +88,7 @@ impl<L: Acceptor> EventLoop<L> {
         if !self.is_plain {
             return self.wait_limited(None);
         }
-        // This does both halves in one function, which costs less than a call for each half.
+        // Both halves are in this one function, which costs less than a call for each half.
         let timeout = self.plan_turn(None, true);
         self.wait_for_events(timeout, true)?;
         self.begin_turn();
@@ -96,14 +96,15 @@ impl<L: Acceptor> EventLoop<L> {
     }
 
     /// Begins a turn as [`wait`](Self::wait) does, but waits for at most `limit`, even if there is
-    /// nothing to do: for a program with a deadline of its own, or with [`Duration::ZERO`] for events
-    /// that are ready now. `None` means no limit.
+    /// nothing to do. A program with a deadline of its own uses it. With [`Duration::ZERO`] it
+    /// takes only the events that are ready now. `None` means no limit.
     ///
     /// A wait that ends without a step may have been shorter than `limit`, because a signal ends a wait,
     /// too. So compute the rest of the time for each wait, as the example does.
     ///
-    /// After [`prepare`](Self::prepare), it is the second half of that wait. Posts made and timers armed
-    /// since `prepare` end it, too. If the loop has room for a client since then, it ends at once.
+    /// After [`prepare`](Self::prepare), the call is the second half of that wait. Posts made and
+    /// timers armed since `prepare` count for this half. If a slot has become free since `prepare`,
+    /// the wait ends at once.
     ///
     /// # Errors
     ///
@@ -168,9 +169,9 @@ impl<L: Acceptor> EventLoop<L> {
     /// the way to sleep instead of waiting here. [`wait_at_most`](Self::wait_at_most) is the second
     /// half.
     ///
-    /// With it a program drives several loops from one thread, for example in a simulator, or runs this
-    /// loop inside another one. The worker may hold the accept lock from this call until it has
-    /// accepted, as with [`wait`](Self::wait).
+    /// With this call a program drives several loops from one thread, for example in a simulator,
+    /// or runs this loop inside another one. The worker may hold the accept lock from this call
+    /// until it has accepted, as with [`wait`](Self::wait).
     ///
     /// # Inside another loop
     ///
@@ -178,12 +179,12 @@ impl<L: Acceptor> EventLoop<L> {
     ///
     /// 1. Call `prepare`, which returns the timeout and the descriptor.
     /// 2. If the turn before had no step, sleep in the other loop until the descriptor is readable or
-    ///    the timeout has passed. Otherwise do not sleep: kqueue takes the changes of
-    ///    [`modify`](Self::modify) in `wait_at_most` only.
+    ///    the timeout has passed. Otherwise do not sleep, because kqueue takes the changes of
+    ///    [`modify`](Self::modify) only in `wait_at_most`.
     /// 3. Call `wait_at_most` with a limit of zero, and handle all steps of the turn.
     ///
-    /// If you change the loop between two turns, treat that as a step. The example is an outer loop that
-    /// has nothing else to do. `tests/compat` has one in tokio.
+    /// If you change the loop between two turns, treat that as a step. The example is an outer loop
+    /// that has nothing else to do. `tests/compat` has an outer loop in tokio.
     ///
     /// # Errors
     ///

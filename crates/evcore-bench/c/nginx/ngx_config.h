@@ -1,5 +1,5 @@
-/* What nginx's timers need of its configuration, so that its source need not be configured. The files
- * of this directory stand in for those of the same names. */
+/* The part of nginx's configuration that its timers need, so that nginx's source need not be
+ * configured. The files of this directory replace nginx's files of the same names. */
 #ifndef NGX_CONFIG_H
 #define NGX_CONFIG_H
 

@@ -1,4 +1,4 @@
-/* What nginx's timers need of its core. */
+/* The part of nginx's core that its timers need. */
 #ifndef NGX_CORE_H
 #define NGX_CORE_H
 

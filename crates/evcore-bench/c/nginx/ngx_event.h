@@ -1,5 +1,5 @@
-/* What nginx's timers need of its events: an event has nginx's layout on Linux, and the names of what
- * they use. */
+/* The part of nginx's events that its timers need. An event has nginx's layout on Linux, and
+ * nginx's names for the members that the timers use. */
 #ifndef NGX_EVENT_H
 #define NGX_EVENT_H
 

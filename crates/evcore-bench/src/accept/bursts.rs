@@ -1,8 +1,8 @@
 //! The first clients of a server at rest, all at once, with the workers on all CPUs.
 //!
-//! In a burst, connections are least even: the plans of the workers are old, and the first worker
-//! that runs finds all clients before another is awake. One CPU does not show this, because no
-//! worker runs while a client connects.
+//! In a burst, connections are spread least evenly, because the plans of the workers are old, and
+//! the first worker that runs finds all clients before another is awake. One CPU does not show
+//! this, because no worker runs while a client connects.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -16,10 +16,11 @@ use crate::server::{self, Program, Server};
 const WORKERS: [usize; 2] = [2, 4];
 const CLIENTS: [usize; 2] = [40, 400];
 
-/// The server on which `wrk` starts. Each start takes a second.
+/// The only server that `wrk` loads, because each run of `wrk` takes a second.
 const JUDGED: &str = "httpd least-loaded";
 
-/// Measures all peers: in each round, one burst for each column, and one start of `wrk`.
+/// Measures all peers. In each round there is a burst for each column, and for one server also a
+/// run of `wrk`.
 pub(crate) fn measure(run: &Run, report: &mut Report) {
     crate::cpus::most_descriptors();
     let mut peers = server::programs(run, report, "bursts");
@@ -59,7 +60,7 @@ fn round(peer: &Program, report: &mut Report) -> Result<(), String> {
     Ok(())
 }
 
-/// Jain's index, and the wakes of all workers for each connection.
+/// Connects clients at once. Returns Jain's index, and the wakes of all workers per connection.
 fn burst(server: &Server, clients: usize) -> [f64; 2] {
     let before = server.sleeps();
     let even = patterns::at_once(server, clients);
@@ -78,7 +79,7 @@ fn wrk(server: &Server, clients: usize) -> Result<Vec<u64>, String> {
     accepted(server).map_err(|error| format!("/status.json: {error}"))
 }
 
-/// Number of connections that each worker has accepted before this one.
+/// Number of connections that each worker has accepted, without the one that this opens.
 fn accepted(server: &Server) -> Result<Vec<u64>, crate::Error> {
     Ok(workers(server)?
         .into_iter()
@@ -86,8 +87,8 @@ fn accepted(server: &Server) -> Result<Vec<u64>, crate::Error> {
         .collect())
 }
 
-/// The process ids of the workers, and the number of connections that each has accepted before this
-/// one.
+/// The process ids of the workers, and the number of connections that each has accepted, without
+/// the one that this opens.
 pub(super) fn workers(server: &Server) -> Result<Vec<(u64, u64)>, crate::Error> {
     let mut stream = TcpStream::connect(server.address)?;
     stream.write_all(b"GET /status.json HTTP/1.1\r\nHost: bench\r\nConnection: close\r\n\r\n")?;
@@ -96,7 +97,7 @@ pub(super) fn workers(server: &Server) -> Result<Vec<(u64, u64)>, crate::Error> 
     let body = response.split("\r\n\r\n").nth(1).unwrap_or_default();
     let status: serde_json::Value = serde_json::from_str(body)?;
     let number = |worker: &serde_json::Value, name: &str| worker[name].as_u64().unwrap_or(0);
-    // The worker that answers has accepted this connection too.
+    // The worker that answers has also accepted this connection, which it counts as `writing`.
     let accepted = |worker| {
         (
             number(worker, "pid"),

@@ -14,10 +14,10 @@ use crate::server::Server;
 
 use super::placed;
 
-/// Number of workers. With more, one is old enough to be killed sooner.
+/// Number of workers. The more there are, the sooner one is old enough to be killed.
 const WORKERS: usize = 8;
 
-/// Numbers of workers that are killed and stopped in a round.
+/// Number of workers that are killed in a round, and number of those that are stopped.
 const KILLS: usize = 6;
 const STOPS: usize = 2;
 
@@ -25,7 +25,7 @@ const STOPS: usize = 2;
 /// is not what is measured.
 const SETTLED_AFTER: Duration = Duration::from_millis(1_100);
 
-/// Time for which a worker is stopped if no other accepts the client. Twice the delay of all peer
+/// Time for which a worker is stopped if no other accepts the client: twice the accept delay of all
 /// servers.
 const STOPPED: Duration = Duration::from_secs(1);
 
@@ -70,7 +70,7 @@ fn kill_one(server: &Server) -> Duration {
 }
 
 /// Stops the worker that would accept next until another one has accepted, and returns the time
-/// until then.
+/// until then. It is stopped for at most [`STOPPED`].
 fn stop_one(server: &Server) -> Duration {
     let stopped = front(server);
     process::signal(stopped, Signal::STOP);
@@ -84,8 +84,8 @@ fn stop_one(server: &Server) -> Duration {
     took
 }
 
-/// Connects a client, and returns the process id of the worker that accepts it. If all sleep, that
-/// worker also accepts the next client.
+/// Connects a client, and returns the process id of the worker that accepts it. If all workers
+/// sleep, that worker also accepts the next client.
 fn accepting(server: &Server) -> io::Result<u32> {
     Client::connect(server.address)?.worker()
 }

@@ -1,9 +1,10 @@
 //! Accepting: how worker processes share connections, which of them wake up, and how long clients
 //! wait.
 //!
-//! Servers are processes of their own. They are on the first CPU, where one of them runs at a time, and
-//! again on all CPUs. The clients are in this process, on the last CPU; in the part `bursts`, on all.
-//! All peers get the same requests from the same clients, and the kernel counts their wakes.
+//! The workers of a server are first on the first CPU, where one of them runs at a time, and then
+//! on all CPUs. The clients are in this process, on the last CPU, and in the part `bursts` on all
+//! CPUs. All servers get the same requests from the same clients. The kernel counts the wakes of
+//! the workers.
 
 mod bursts;
 mod kills;
@@ -24,15 +25,16 @@ pub(crate) use self::workers::measure as workers;
 /// Numbers of workers with which `httpd` runs. One worker shows how many wakes are needed.
 const WORKERS: [usize; 4] = [1, 2, 4, 8];
 
-/// Number of workers with which the other servers run, and all on all CPUs. The picture and the
-/// blocked workers have this number too.
+/// Number of workers of the other servers, and of all servers if they are on all CPUs. (Every
+/// server also runs with one worker.) The picture and the measurement with a blocked worker are for
+/// this number.
 const SHOWN: usize = 4;
 
 /// Suffix of a column's name for servers on all CPUs.
 const ON_ALL: &str = ", all CPUs";
 
-/// Returns the servers of a part on the first CPU, and again on all CPUs, with the suffix of their
-/// columns' names. Moves this thread to the last CPU.
+/// Returns the servers of a part twice, for the first CPU and for all CPUs, each time with the
+/// suffix of their columns' names. Moves this thread to the last CPU.
 fn placed(run: &Run, report: &mut Report, part: &str) -> [(&'static str, Vec<Program>); 2] {
     let programs = server::programs(run, report, part);
     let mut on_all = programs.clone();
@@ -95,8 +97,8 @@ fn round(run: &Run, peer: &Program, place: &str, report: &mut Report) -> Result<
     Ok(())
 }
 
-/// Time for which a request blocks a worker: twice the delay of all peers.
+/// Time for which a request blocks a worker: twice the accept delay of all servers.
 const BLOCKED: Duration = Duration::from_secs(1);
 
-/// Number of times that a worker blocks, in the first round.
+/// Number of times that a worker is blocked, which happens only in the first round.
 const BLOCKED_TIMES: usize = 2;

@@ -12,33 +12,35 @@ use crate::server::Server;
 use crate::spread::Spread;
 use crate::whole::run_load;
 
-/// Number of connections at the end of a pattern.
+/// Number of connections at the end of a pattern, and number of connections in a burst.
 const LONG_LIVED: usize = 640;
 const BURST: usize = 64;
 /// Number of workers whose clients all leave halfway.
 const CLOSED: usize = 2;
 
-/// Clients with uneven lifetimes: how many come, after how many the shares count, and how often.
+/// For clients with uneven lifetimes: how many come, how many come before the workers' shares are
+/// first sampled, and how many come from one sample to the next.
 const ARRIVALS: usize = 1_000;
 const FIRST_SAMPLE: usize = 300;
 const SAMPLE_EVERY: usize = 50;
 
-/// The shortest of these lifetimes in arrivals, and how fast longer ones become rare: some 200
-/// connections at a time.
+/// The shortest of these lifetimes, in arrivals, and the exponent by which longer ones become rare
+/// (a Pareto distribution). Some 200 connections are open at a time.
 const SHORTEST: f64 = 48.0;
 const SHAPE: f64 = 1.3;
 
-/// Rate at which clients arrive while a worker is blocked. They do not wait for earlier clients:
-/// otherwise a slower server would have fewer waiting clients.
+/// Rate at which clients arrive while a worker is blocked. They do not wait for earlier clients,
+/// because otherwise a slower server would have fewer waiting clients.
 const CLIENTS_A_SECOND: f64 = 250.0;
-/// More clients than arrive while a worker is blocked.
+/// Maximum number of clients at a time: more than arrive while a worker is blocked.
 const MOST_CLIENTS: u32 = 1024;
 
 /// A pattern of clients.
 pub(super) struct Pattern {
     pub(super) name: &'static str,
     pub(super) title: &'static str,
-    /// The least number of workers that it needs. Wakes are compared for patterns that need one.
+    /// The least number of workers that the pattern needs. Wakes are compared only for patterns
+    /// that need one.
     pub(super) least_workers: usize,
     /// Runs the pattern. Returns Jain's index and the number of connections.
     run: fn(&Server, &Run) -> (f64, usize),
@@ -65,7 +67,7 @@ impl Pattern {
     }
 }
 
-/// A client that stays until it is dropped, and its worker.
+/// A client that stays until it is dropped, and the process id of its worker.
 type Connection = (Client, u32);
 
 fn connect(server: &Server) -> Client {
@@ -82,7 +84,7 @@ fn answered(mut client: Client) -> Connection {
     (client, worker)
 }
 
-/// Clients that come one after the other, with a pause before and after each request.
+/// Connects clients one after the other, with a pause before and after the request of each.
 fn come(server: &Server, count: usize, pause: fn(&Server)) -> Vec<Connection> {
     let one = |_| {
         let client = connect(server);
@@ -148,8 +150,9 @@ fn uneven(server: &Server, run: &Run) -> (f64, usize) {
     (median, count)
 }
 
-/// Clients with uneven lifetimes, each with the arrival at which it leaves. Calls `look` after each
-/// arrival, and returns the clients that are left.
+/// Lets clients with uneven lifetimes come and go. Calls `look` with the present clients after each
+/// arrival, and returns the clients that are left. Each has the number of the arrival at which it
+/// leaves.
 fn uneven_lifetimes(
     server: &Server,
     count: usize,
@@ -169,7 +172,7 @@ fn uneven_lifetimes(
     all
 }
 
-/// The clients that are left of those with uneven lifetimes.
+/// Lets clients with uneven lifetimes come and go, and returns those that are left.
 pub(super) fn left_of_uneven(server: &Server, run: &Run) -> Vec<Client> {
     let left = uneven_lifetimes(server, run.scaled(ARRIVALS), |_, _| ());
     left.into_iter().map(|(_, (client, _))| client).collect()
@@ -184,7 +187,7 @@ fn shares<'a>(all: impl IntoIterator<Item = &'a Connection>) -> BTreeMap<u32, u6
     shares
 }
 
-/// Jain's index of the shares of the workers by their process ids.
+/// Jain's index of the workers' shares, which are given by process id.
 fn share_index(shares: &BTreeMap<u32, u64>, workers: usize) -> f64 {
     let shares: Vec<u64> = shares.values().copied().collect();
     jain(&shares, workers)

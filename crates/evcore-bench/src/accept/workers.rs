@@ -30,21 +30,21 @@ const CLIENTS_A_SECOND: f64 = 250.0;
 /// The request that makes a worker late: it blocks for 50 ms.
 const LATE: &str = "/block/50";
 
-/// Number of connections that stay open while a worker is replaced, and the time within which they are
-/// spread evenly.
+/// Number of connections that stay open while a worker is replaced, and the time within which they
+/// should be spread evenly.
 const OPEN: usize = 400;
 const EVEN_WITHIN: Duration = Duration::from_secs(1);
 
-/// Busy and idle clients of a server that is reloaded, and the number of reloads.
+/// Numbers of busy and of idle clients of a server that is reloaded, and number of reloads.
 const BUSY: usize = 50;
 const IDLE: usize = 50;
 const RELOADS: usize = 3;
 
-/// Time for a server to come to rest. A group rests after four delays without a client, and waits for a
-/// far deadline in two parts.
+/// Time in which a server comes to rest. A worker group rests after four accept delays without a
+/// client, and a wait for a far deadline has two parts.
 const SETTLE: Duration = Duration::from_millis(5_000);
 
-/// Measures all of it.
+/// Measures all tables of the part `workers`.
 pub(crate) fn measure(run: &Run, report: &mut Report) {
     let parts = ["idle", "late", "replaced", "killed", "reload"];
     let [idle, late, replaced, killed, reload] = parts.map(|part| {
@@ -76,8 +76,8 @@ pub(crate) fn measure(run: &Run, report: &mut Report) {
     });
 }
 
-/// Counts the wakes of all servers at the same time: some clients come and leave, and then nothing
-/// happens.
+/// Counts the wakes of all servers at the same time, while no client comes. Some clients have come
+/// and left before.
 fn at_rest(run: &Run, programs: &[Program], report: &mut Report) {
     let servers = programs.iter();
     let servers =
@@ -99,7 +99,8 @@ fn at_rest(run: &Run, programs: &[Program], report: &mut Report) {
     }
 }
 
-/// The first answers of new clients, and how many of them a late worker accepts.
+/// Measures how long new clients wait for their first answer while a worker is late, and how many
+/// of them the late worker accepts.
 fn late_worker(server: &Server, run: &Run, report: &mut Report) -> io::Result<()> {
     let undisturbed = first_answers(server);
     let mut blocker = Client::connect(server.address)?;
@@ -124,7 +125,8 @@ fn late_worker(server: &Server, run: &Run, report: &mut Report) -> io::Result<()
     Ok(())
 }
 
-/// Nanoseconds until the first answer, of 99 % of the clients that come at a fixed rate.
+/// The 99th percentile of the time until the first answer, in ns, for clients that come at a fixed
+/// rate.
 fn first_answers(server: &Server) -> f64 {
     let load = Load::new(server.address.into(), "/worker", CLIENTS);
     let mut load = load.expect("a descriptor is left");
@@ -135,7 +137,7 @@ fn first_answers(server: &Server) -> f64 {
     each(load.latencies.value_at_quantile(0.99), 1)
 }
 
-/// Number of clients that a worker has accepted: `httpd` lists it, and nginx logs each.
+/// Number of clients that a worker has accepted. `httpd` reports it, and nginx logs each of them.
 fn accepted_by(server: &Server, run: &Run, pid: u32) -> io::Result<u64> {
     server.wait_until_idle();
     let log = server::folder(run).join(format!("{}.pids", server.name));
@@ -151,8 +153,8 @@ fn accepted_by(server: &Server, run: &Run, pid: u32) -> io::Result<u64> {
     )
 }
 
-/// Adds how evenly the open connections are spread over the workers. It measures a second after clients
-/// with uneven lifetimes have come and gone, and again a second after a worker was killed, whose clients
+/// Adds how evenly the open connections are spread over the workers: a second after clients with
+/// uneven lifetimes have come and gone, and a second after a worker was killed, whose clients
 /// connect again.
 fn new_worker(server: &Server, run: &Run, report: &mut Report) -> io::Result<()> {
     let mut left = patterns::left_of_uneven(server, run);
@@ -192,7 +194,7 @@ fn new_worker(server: &Server, run: &Run, report: &mut Report) -> io::Result<()>
     Ok(())
 }
 
-/// Jain's index of the workers that answer on open connections.
+/// Jain's index of the open connections, by the workers that answer on them.
 fn open_index(clients: &mut [Client]) -> io::Result<f64> {
     let mut shares = BTreeMap::new();
     for client in clients {
@@ -202,7 +204,7 @@ fn open_index(clients: &mut [Client]) -> io::Result<f64> {
     Ok(jain(&shares, WORKERS))
 }
 
-/// A client that tries again if its worker dies, as clients do.
+/// Connects a client, which tries again if its worker dies, as clients do.
 fn connected_again(server: &Server) -> io::Result<Client> {
     let mut client = Client::connect(server.address)?;
     match client.worker() {
@@ -214,7 +216,7 @@ fn connected_again(server: &Server) -> io::Result<Client> {
     }
 }
 
-/// Kills a worker, and adds the number of idle clients, of all workers, that have lost their
+/// Kills a worker while all clients are idle, and adds the number of clients that have lost their
 /// connections.
 fn kill_with_idle(server: &Server, _: &Run, report: &mut Report) -> io::Result<()> {
     let mut clients: Vec<Client> = Vec::new();
@@ -235,8 +237,8 @@ fn kill_with_idle(server: &Server, _: &Run, report: &mut Report) -> io::Result<(
     Ok(())
 }
 
-/// Reloads the server. Adds the number of clients that had to connect again, and the time until the old
-/// workers ended.
+/// Reloads the server. Adds the number of clients that had to connect again, and the time until the
+/// old workers ended.
 fn reloads(server: &Server, _: &Run, report: &mut Report) -> io::Result<()> {
     let over = AtomicBool::new(false);
     let mut idle = Vec::new();
@@ -272,8 +274,8 @@ fn reloads(server: &Server, _: &Run, report: &mut Report) -> io::Result<()> {
     Ok(())
 }
 
-/// Runs clients that send the next request when they have a response. Returns how often a client had to
-/// connect again.
+/// Runs clients that send their requests in turn, each after the response to the one before.
+/// Returns how often a client had to connect again.
 fn busy_clients(server: &Server, over: &AtomicBool) -> io::Result<usize> {
     let clients = (0..BUSY).map(|_| Client::connect(server.address));
     let mut clients: Vec<Client> = clients.collect::<io::Result<_>>()?;

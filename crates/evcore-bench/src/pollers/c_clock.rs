@@ -1,8 +1,8 @@
-//! The C library's clocks, whose readings are counted. They are read as directly as the project's
-//! source reads the kernel's. Counting a reading takes one instruction.
+//! The C library's clocks, whose readings are counted. They are read as directly as `evcore-clock`
+//! reads the kernel's clocks. Counting a reading takes one instruction.
 //!
-//! The standard library's clocks take more instructions than the work that is counted, and rustix's
-//! clocks cannot be counted.
+//! The standard library's clocks take more instructions than the work that is counted, and valgrind
+//! cannot run rustix's.
 
 #![allow(unsafe_code, reason = "it calls the C library")]
 
@@ -43,7 +43,7 @@ fn read(clock: libc::clockid_t, readings: &AtomicU64) -> libc::timespec {
         tv_sec: 0,
         tv_nsec: 0,
     };
-    // SAFETY: there is a place for the time.
+    // SAFETY: `time` is the place for the result.
     let result = unsafe { libc::clock_gettime(clock, &raw mut time) };
     assert_eq!(result, 0, "every system has these clocks");
     time

@@ -1,4 +1,4 @@
-//! One operation, repeated, for callgrind or strace to count.
+//! Repeats one operation, for a tool such as callgrind to count.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ pub(crate) fn count(words: &[&str]) -> bool {
         return false;
     };
     let timers = kind == "timers";
-    // The readings of this clock can be counted.
+    // valgrind can run the C library's clock, but not rustix's.
     let setup = Setup {
         timers,
         c_clock: true,
@@ -47,8 +47,9 @@ fn pipes(peer: &Peer, setup: Setup, events: usize, active: &str) -> bool {
     }
     let pairs = Pairs::open(PAIRS);
     if peer.has_policy() {
-        // callgrind translates code when it first runs. On a slow machine, turns that wait for this take
-        // so long that the worker is late for a second, and plans each turn.
+        // callgrind translates code when the code first runs. On a slow machine this makes turns so
+        // long that the worker counts as late for a second, and plans each turn. So another loop
+        // runs the code first.
         let mut first = peer.create(&pairs.near, setup);
         first.run(&mut Ring::start(&pairs, active, events.min(PAIRS)));
     }

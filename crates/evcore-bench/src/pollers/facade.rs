@@ -1,4 +1,4 @@
-//! `evcore`: the whole turn, with its timers.
+//! The peers over `evcore`'s `EventLoop`: the whole turn, with timers.
 
 use std::hint::black_box;
 use std::os::fd::OwnedFd;
@@ -34,7 +34,7 @@ impl Facade {
         setup: Setup,
         prepare: impl FnOnce(&mut EventLoop),
     ) -> Facade {
-        // A listener could bring as many connections again.
+        // There is room for as many connections of a listener.
         let most = u32::try_from(2 * watched.len() + 1).expect("a count of descriptors");
         let mut builder = builder.connections(most).budgets(Budgets {
             batch: BATCH,
@@ -45,7 +45,7 @@ impl Facade {
         }
         let mut ev = builder.build().expect("a descriptor is left");
         prepare(&mut ev);
-        // A fresh loop counts its indices upwards, so they are in the order of `watched`.
+        // A new loop gives out indices in ascending order, so they are in the order of `watched`.
         let added = watched.iter().map(|fd| ev.add(fd, Interest::READ, mode));
         let tokens: Result<Vec<Token>, _> = added.collect();
         let tokens = tokens.expect("they are not watched yet");
@@ -64,8 +64,8 @@ impl Facade {
     }
 }
 
-/// Ends a connection and a timer first, because a loop in use has done so, and what they leave
-/// behind has a cost.
+/// Begins and ends a connection and a timer, as a loop in use has done, because the state that they
+/// leave costs time.
 fn live(ev: &mut EventLoop, mode: Mode) {
     let (near, _far) = UnixStream::pair().expect("descriptors are left");
     let mut ended = TokenMap::new();
@@ -122,7 +122,7 @@ pub(super) fn listening(policy: Policy, connections: usize) -> Builder {
         active,
         capacity: 2 * active + 1,
     });
-    // The other worker stays until the program ends.
+    // The other worker stays in the group until the program ends.
     std::mem::forget(member);
     let listener = Listener::bind("127.0.0.1:0").expect("there is a port left");
     let builder = EventLoop::builder().listener(listener);

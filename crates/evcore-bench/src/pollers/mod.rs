@@ -26,7 +26,7 @@ pub(crate) use self::peers::PeerPoller;
 pub(crate) use self::ring_of_pairs::{Pairs, Ring};
 pub(crate) use self::turn::measure as measure_turn;
 
-/// Numbers of pairs, and of pairs that have a byte at the same time.
+/// Numbers of pairs, and numbers of pairs that have a byte at the same time.
 const PAIRS: [usize; 3] = [100, 1_000, 9_000];
 const ACTIVE: [usize; 3] = [1, 100, 1_000];
 
@@ -78,8 +78,8 @@ fn pipes(peer: &Peer, pairs: &Pairs, active: usize, timers: bool, writes: usize)
     ns
 }
 
-/// Measures to stop and start watching one descriptor: alone, and with the calls that tell the
-/// kernel of each change.
+/// Measures stopping and starting to watch one descriptor: without, and with the calls that pass
+/// each change to the kernel.
 fn toggles(run: &Run, peers: &[Peer], report: &mut Report) {
     let pairs = Pairs::open(1);
     let (times, now) = (run.scaled(TOGGLES), Some(Duration::ZERO));

@@ -1,4 +1,4 @@
-//! The peers, and what a poller must do to be measured.
+//! The pollers and loops that are compared, and the calls by which they are measured.
 
 use std::os::fd::OwnedFd;
 use std::sync::atomic::AtomicU8;
@@ -15,17 +15,18 @@ use super::ring_of_pairs::Ring;
 use super::rust::{Bare, Mio, Ours, Polling, mode_on};
 use crate::foreign::{self, Foreign, Functions};
 
-/// The most events of one wait, if that can be set.
+/// Maximum number of events of one wait, for peers where that can be set.
 pub(super) const BATCH: usize = 1024;
 
-/// A poller that watches near ends of pairs. The loops around the first two functions are compiled
+/// A poller that watches near ends of pairs. The loops around `turn` and `watch_first` are compiled
 /// for each peer.
 pub(crate) trait PeerPoller {
-    /// Waits once, and serves the reported events. It is always inlined, so that the timeout is a
-    /// constant of each loop. A peer in C can only poll without waiting.
+    /// Waits once, and serves the reported events. Implementations are always inlined, so that the
+    /// timeout is a constant of each loop. A peer in C can only poll without waiting.
     fn turn(&mut self, timeout: Option<Duration>, ring: &mut Ring<'_>);
 
-    /// Stops watching the first descriptor (false), or starts again. Peers in C do not have it.
+    /// Stops watching the first descriptor if `starts` is false, or starts again. Peers in C do not
+    /// implement this.
     fn watch_first(&mut self, starts: bool);
 
     /// Serves until no events are left.
@@ -47,9 +48,9 @@ pub(crate) trait PeerPoller {
 /// The way to create a poller.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Setup {
-    /// Each descriptor has a timer, which is armed again whenever its pair is served.
+    /// True if each descriptor has a timer, which is armed again whenever its pair is served.
     pub(super) timers: bool,
-    /// An `EventLoop` reads the C library's clocks, which are counted.
+    /// True if an `EventLoop` reads the C library's clocks, whose readings are counted.
     pub(super) c_clock: bool,
 }
 
@@ -74,7 +75,7 @@ enum Kind {
     InC(&'static Functions),
 }
 
-/// The descriptors that can be marked: more than are open.
+/// Number of descriptors that can be marked, which is more than are open.
 const MARKS: usize = 1 << 16;
 
 use BackendKind::{Epoll, IoUring, Poll, Select};
@@ -152,8 +153,8 @@ impl Peer {
         )
     }
 
-    /// Returns whether the peer takes part with or without timers. The baseline takes part without
-    /// timers of its own.
+    /// Returns whether the peer takes part in measurements with `timers`, or without. The baseline
+    /// takes part in both, although it has no timers.
     pub(super) fn takes_part(&self, timers: bool) -> bool {
         !timers || self.has_timers() || self.name == "bare epoll"
     }
@@ -164,7 +165,7 @@ pub(super) fn peers() -> Vec<Peer> {
     // `BackendKind::usable` would start a thread, after which glibc's `read` and `write` take some
     // 45 instructions more each.
     let permits_ring = Poller::with(IoUring).is_ok();
-    // The interruption comes here, and not in a wait that counts.
+    // The closed ring interrupts this thread here, and not in a wait that is measured.
     thread::park_timeout(Duration::from_millis(50));
     let foreign = foreign::installed().into_iter();
     let foreign = foreign.filter(|(_, functions)| functions.watches());

@@ -1,8 +1,8 @@
 //! libevent's benchmark: bytes that go round a ring of pairs.
 //!
 //! Each event is one byte, which is read and, as long as there are writes left, passed on to the
-//! next pair. All peers do this with the C library's `read` and `write`, whose instructions count;
-//! peers in C by `serve` of `c/peer.h`.
+//! next pair. All peers do this with the C library's `read` and `write`, whose instructions count.
+//! Peers in C do it by `serve` of `c/loop.h`.
 
 #![allow(unsafe_code, reason = "it calls the C library, as the peers in C do")]
 
@@ -43,7 +43,7 @@ pub(crate) struct Ring<'a> {
 }
 
 impl<'a> Ring<'a> {
-    /// Writes the first bytes to `active` pairs at equal distances. `events` events will come, at
+    /// Writes the first bytes to `active` pairs at equal distances. The run has `events` events, at
     /// least one for each of these pairs.
     pub(super) fn start(pairs: &'a Pairs, active: usize, events: usize) -> Ring<'a> {
         let distance = pairs.far.len() / active.max(1);
@@ -62,7 +62,7 @@ impl<'a> Ring<'a> {
         Ring::start(pairs, 0, 0)
     }
 
-    /// Reads the byte of a pair, and passes one on to the next.
+    /// Reads the byte of a pair, and passes a byte on to the next pair.
     ///
     /// It is always inlined, as handlers are in a loop that pulls its steps. In C it is inlined
     /// into the callback.

@@ -1,5 +1,5 @@
-//! The pollers in Rust without timers: a loop over epoll and nothing else, which is the baseline; mio;
-//! the crate `polling`; and `evcore-poller`.
+//! The pollers in Rust without timers: a loop over epoll and nothing else, which is the baseline;
+//! mio; the crate `polling`; and `evcore-poller`.
 
 #![allow(unsafe_code, reason = "`polling` trusts its caller")]
 
@@ -63,7 +63,7 @@ impl PeerPoller for Bare<'_> {
         }
     }
 
-    /// The descriptor is removed and added, because epoll reports hang-ups even without interest.
+    /// Removes or adds the descriptor, because epoll reports hang-ups even without interest.
     fn watch_first(&mut self, starts: bool) {
         if starts {
             return self.watch(0);
@@ -114,7 +114,7 @@ impl PeerPoller for Mio<'_> {
         }
     }
 
-    /// The descriptor is removed and added, because mio cannot watch without interest.
+    /// Removes or adds the descriptor, because mio cannot watch without interest.
     fn watch_first(&mut self, starts: bool) {
         if starts {
             return self.watch(0);
@@ -137,7 +137,8 @@ impl<'a> Polling<'a> {
         let poller = polling::Poller::new().expect("there is a descriptor left");
         for (key, fd) in watched.iter().enumerate() {
             let (fd, interest) = (fd.as_raw_fd(), polling::Event::readable(key));
-            // SAFETY: they are borrowed for longer than the poller lives, so they stay open.
+            // SAFETY: the descriptors are borrowed for longer than the poller lives, so they stay
+            // open.
             let added = unsafe { poller.add_with_mode(fd, interest, PollMode::Level) };
             added.expect("it is not watched yet");
         }
@@ -192,7 +193,7 @@ impl Ours {
     }
 }
 
-/// Adds and ends one registration first: every poller in use has ended some, and the state that this
+/// Adds and removes one registration, as every poller in use has done, because the state that this
 /// leaves costs time.
 fn live(poller: &mut Poller, events: &mut Events, mode: Mode, free_key: u64) {
     let (near, _far) = UnixStream::pair().expect("descriptors are left");
@@ -205,7 +206,7 @@ fn live(poller: &mut Poller, events: &mut Events, mode: Mode, free_key: u64) {
     waited.expect("no signal comes");
 }
 
-/// The mode on a backend. It is `Level`, like the peers'. On `io_uring` it is `Edge`, because
+/// The mode on a backend: `Level`, as for most other peers. On `io_uring` it is `Edge`, because
 /// `Level` costs a request for each report there, and the benchmark reads all bytes.
 pub(super) fn mode_on(kind: BackendKind) -> Mode {
     match kind {
@@ -214,8 +215,8 @@ pub(super) fn mode_on(kind: BackendKind) -> Mode {
     }
 }
 
-/// The interest in a byte, or in nothing. Without `black_box` the compiler could leave out the
-/// first of two changes.
+/// Interest in reading if `starts` is true, otherwise none. Without `black_box` the compiler could
+/// leave out the first of two changes.
 pub(super) fn read_if(starts: bool) -> Interest {
     black_box(if starts {
         Interest::READ

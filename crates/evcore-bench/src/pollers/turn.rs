@@ -9,7 +9,7 @@ use crate::requests;
 use crate::run::{Run, each};
 use crate::tools::Tool::{self, Callgrind, Memcheck, Strace};
 
-/// The columns of the tables, with the words of `evcore-bench count`.
+/// The tables and columns, each with its tool and the arguments of `evcore-bench count`.
 const COLUMNS: [(&str, &str, Tool, &str); 9] = [
     ("turn", "plain", Callgrind, "pipes plain @ # 1"),
     ("turn", "timer", Callgrind, "pipes timers @ # 1"),
@@ -37,7 +37,7 @@ fn takes_part(peer: &Peer, table: &str, words: &str) -> bool {
     }
 }
 
-/// Counts all columns for a turn.
+/// Counts the tables of a turn.
 pub(crate) fn measure(run: &Run, report: &mut Report) {
     foreign::record_absent(report);
     let peers = peers();

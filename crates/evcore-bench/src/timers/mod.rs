@@ -35,7 +35,7 @@ pub(crate) fn measure(run: &Run, report: &mut Report) {
     count_few(run, report);
 }
 
-/// Arms, and re-arms at random, without reading a clock.
+/// Arms timers, and arms random ones again, for a tool to count. No clock is read.
 ///
 /// The arguments are a peer, how many timers it has, and how often one is armed again. Returns
 /// whether there is such a peer.
@@ -53,7 +53,7 @@ pub(crate) fn count(words: &[&str]) -> bool {
     true
 }
 
-/// Serves events, each in a turn of its own, without reading a clock.
+/// Serves events, each in a turn of its own, for a tool to count. No clock is read.
 ///
 /// The arguments are `kept` or `closed`, a peer, how many timers it has, and the number of turns.
 /// Returns whether there is such a peer.
@@ -72,7 +72,8 @@ pub(crate) fn count_turns(words: &[&str]) -> bool {
     armed(peer, &script, false).turns(steps, closes)
 }
 
-/// Peers take turns; the measuring loop is the first.
+/// Measures the peers one after the other. The first is the measuring loop itself, whose time is
+/// subtracted from the others'.
 fn round(peers: &[Peer], script: &Script, column: &str, report: &mut Report) {
     let (mut rearm_loop, mut replace_loop) = (0.0, 0.0);
     for peer in peers {
@@ -125,10 +126,12 @@ fn expiry(peer: &Peer, script: &Script, column: &str, report: &mut Report) {
     }
 }
 
-/// The queues whose single calls are measured. They grow when they have no room for an id that is armed.
+/// The queues whose single calls are measured. All of them grow when an id is armed for which they
+/// have no room.
 const JUDGED: [&str; 4] = ["TimerWheel", "TimerTree", "TimerHeap", "Lazy<TimerWheel>"];
 
-/// Microseconds that it takes to arm the last id first, in a queue with room for one id.
+/// Microseconds that it takes to arm the last id in an empty queue with room for one id: the least
+/// of three times.
 fn first_us(peer: &Peer, script: &Script) -> f64 {
     let last = &script.arm[script.arm.len() - 1..];
     let once = || {
@@ -141,15 +144,16 @@ fn first_us(peer: &Peer, script: &Script) -> f64 {
         / 1e3
 }
 
-/// The longest call in microseconds. The same calls run three times, and each counts with its least
-/// time. A stall of the machine hits another call in each run, so it does not count.
+/// The longest call in microseconds. The same calls run three times, and each call counts with its
+/// least time. A stall of the machine hits a different call in each run, so it does not count.
 fn longest_us(mut run: impl FnMut() -> Vec<u64>) -> Option<f64> {
     let least_ns = run().into_iter().zip(run()).zip(run());
     let least_ns = least_ns.map(|((first, second), third)| first.min(second).min(third));
     least_ns.max().map(|ns| each(ns, 1_000))
 }
 
-/// The instructions of a turn with few timers, in which a connection is kept alive or closes.
+/// Counts the instructions of a turn with few timers, in which a connection is kept alive or
+/// closes.
 pub(crate) fn count_few(run: &Run, report: &mut Report) {
     const FEW: [&str; 3] = ["1", "10", "100"];
     if Tool::Callgrind.is_missing(report) {

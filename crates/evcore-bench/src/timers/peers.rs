@@ -1,4 +1,4 @@
-//! The peers.
+//! The timer queues that are compared.
 
 use evcore_timer::{Coalesced, Lazy, TimerHeap, TimerTree, TimerWheel};
 
@@ -6,10 +6,10 @@ use super::queue::PeerQueue;
 use super::rust::{BTree, Delayed, HashWheel, Nothing};
 use crate::foreign::{CHANGELIST, Foreign, installed};
 
-/// nginx's slack, in milliseconds.
+/// nginx's slack in milliseconds: it ignores smaller moves of a deadline.
 const SLACK_MS: u64 = 300;
 
-/// The name under which the loop itself is measured.
+/// The name under which the measuring loop itself is measured.
 pub(super) const LOOP: &str = "loop";
 
 /// Makes an empty queue for this many ids. `due` is described in `c/peer.h`.
@@ -34,14 +34,14 @@ impl Peer {
         self.name == LOOP
     }
 
-    /// Returns whether the peer serves turns with few timers. Its time can be set, and it can
-    /// report the next deadline.
+    /// Returns whether the peer can serve turns: its time can be set, and it can report the next
+    /// deadline.
     pub(super) fn has_turns(&self) -> bool {
         !self.is_loop() && (self.create)(1, false).turns(&[], false)
     }
 }
 
-/// The installed peers: the loop itself first, then the baseline.
+/// The installed peers. The measuring loop is first, and the baseline second.
 pub(super) fn peers() -> Vec<Peer> {
     let mut peers = vec![
         Peer::new(LOOP, |_| Nothing),

@@ -44,7 +44,7 @@ impl<Q: TimerQueue> Queue for Q {
     }
 }
 
-/// A queue as the measurement uses it: a call runs a whole script, or a millisecond of serving.
+/// A queue as the measurement uses it. Each call runs a whole script, or a millisecond of serving.
 pub(crate) trait PeerQueue {
     /// Arms the timers of these steps, or arms them again.
     fn arm(&mut self, steps: &[Step]);
@@ -52,11 +52,11 @@ pub(crate) trait PeerQueue {
     /// Disarms and arms the timer of each step.
     fn replace(&mut self, steps: &[Step]);
 
-    /// Expires all timers, in the turns that the queue asks for. Returns how many fired.
+    /// Expires all timers, at the deadlines that the queue reports. Returns how many fired.
     fn expire(&mut self) -> usize;
 
-    /// Arms the timers of these steps at a time, and expires all. Returns the nanoseconds of each
-    /// call, or nothing if the time cannot be set.
+    /// Arms the timers of these steps at the time `_now`, and expires all. Returns the nanoseconds
+    /// of each call, or an empty list if the time cannot be set.
     fn time_calls(&mut self, _now: u64, _steps: &[Step]) -> Vec<u64> {
         Vec::new()
     }
@@ -65,10 +65,10 @@ pub(crate) trait PeerQueue {
     /// cannot be set.
     fn rearm_due(&mut self, now: u64, deadline: u64) -> bool;
 
-    /// Serves an event in a turn for each step; returns false if the time cannot be set.
+    /// Serves a turn with one event for each step. Returns false if the time cannot be set.
     ///
     /// A turn arms the step's timer, disarms it if the connection `closes`, reads the next
-    /// deadline, and arms timers that are due again.
+    /// deadline, and arms again the timers that are due.
     fn turns(&mut self, steps: &[Step], closes: bool) -> bool;
 }
 
@@ -108,14 +108,14 @@ impl<Q: Queue> PeerQueue for Q {
         let mut last = cpu_ns();
         let mut after_one = || {
             calls.push(cpu_ns() - last);
-            // The cost of the list does not count.
+            // The cost of adding to the list does not count.
             last = cpu_ns();
         };
         for step in steps {
             Queue::arm(self, step.id, step.deadline);
             after_one();
         }
-        // A queue may pause so that no call takes too long.
+        // A queue may return `None` although timers are due, so that no call takes too long.
         while let Some(deadline) = self.next_deadline() {
             after_one();
             while self.pop_expired(deadline.max(now)).is_some() {

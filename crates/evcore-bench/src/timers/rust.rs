@@ -1,4 +1,4 @@
-//! The queues in Rust of other projects.
+//! The queues in Rust that do not belong to this project.
 
 use std::collections::BTreeSet;
 use std::hint::black_box;
@@ -133,7 +133,7 @@ impl Queue for Delayed {
         }
     }
 
-    /// A time at which all timers are due.
+    /// Advances the clock to a time at which all timers are due.
     fn next_deadline(&mut self) -> Option<u64> {
         if self.queue.is_empty() {
             return None;
@@ -159,7 +159,8 @@ impl Queue for Delayed {
 
 type Entry = IdOnlyTimerEntry<u32>;
 
-/// `hierarchical_hash_wheel_timer`: its wheel with cancelling, and its time, which it does not expose.
+/// `hierarchical_hash_wheel_timer`: its wheel with cancelling, and its time, which it does not
+/// expose.
 ///
 /// A cancelled timer leaves an empty entry in its slot until the wheel reaches it, so re-arming is
 /// quick and takes memory. A deadline in the past becomes the next tick.

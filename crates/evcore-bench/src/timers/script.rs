@@ -1,6 +1,6 @@
-//! The operations on every queue. They are made beforehand, and the same for all.
+//! The operations that are measured. They are made beforehand, and are the same for all queues.
 
-/// Number of operations that a round times, at any size.
+/// Number of operations of each kind that a round measures, whatever the number of timers.
 pub(super) const STEPS: usize = 1 << 18;
 
 /// Milliseconds from an event to its timeout.
@@ -9,20 +9,22 @@ pub(crate) const TIMEOUT_MS: u64 = 60_000;
 /// The end of virtual time: every deadline comes before it.
 pub(super) const END_MS: u64 = 180_000;
 
-/// A server's events: 100,000 a second for re-arming alone, 20,000 a second while the time advances.
+/// Numbers of a server's events in a millisecond: if timers are only armed again, and in serving,
+/// where the time advances.
 const EVENTS_PER_MS: usize = 100;
 pub(super) const SERVED_PER_MS: usize = 20;
 
-/// Turns of a server with few clients: 10,000 a second.
+/// Number of turns in a millisecond of a server with few clients.
 const TURNS_PER_MS: usize = 10;
 
 /// The seed, so that every run and every peer has the same operations.
 const SEED: u64 = 1;
 
-/// Timers that come and go in addition to the armed ones.
+/// Number of timers that come and go in addition to the armed ones.
 const SPARE: usize = 64;
 
-/// One operation: the timer, and the deadline that it gets. As `struct step` in `c/peer.h`.
+/// One operation: the timer, and the deadline that it gets. The layout is that of `struct step` in
+/// `c/peer.h`.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub(crate) struct Step {
@@ -30,19 +32,20 @@ pub(crate) struct Step {
     pub(crate) id: u32,
 }
 
-/// The operations of one size.
+/// The operations for one number of timers.
 #[derive(Debug)]
 pub(super) struct Script {
     /// Arms all timers, with deadlines over a minute.
     pub(super) arm: Vec<Step>,
-    /// Re-arms timers at random, each to a minute later.
+    /// Re-arms timers at random, each with a deadline a minute after its event.
     pub(super) rearm: Vec<Step>,
     /// Arms the spare timers.
     pub(super) spare: Vec<Step>,
-    /// Disarms the spare timer that was armed longest ago, and arms it again, to within a minute.
+    /// Disarms the spare timer that was armed longest ago, and arms it again with a deadline within
+    /// a minute.
     pub(super) replace: Vec<Step>,
-    /// A minute of re-arming at random, in which the time advances: a millisecond's steps have one
-    /// deadline.
+    /// A minute of re-arming at random, in which the time advances. All steps of a millisecond have
+    /// the same deadline.
     pub(super) serve: Vec<Step>,
     /// The events of turns with one event, each of a client at random.
     pub(super) kept: Vec<Step>,
@@ -52,8 +55,7 @@ pub(super) struct Script {
 }
 
 impl Script {
-    /// A script for `size` timers, with `steps` operations of each kind. Only serving has a minute
-    /// of them.
+    /// A script for `size` timers, with `steps` operations of each kind, but a minute of serving.
     pub(super) fn new(size: usize, steps: usize) -> Script {
         let mut random = fastrand::Rng::with_seed(SEED);
         let spare = size..size + SPARE;

@@ -1,7 +1,9 @@
-//! libevent's benchmark, as a program of a user: `evcore-user plain|timer ACTIVE EVENTS`.
+//! libevent's benchmark, built as a user of `evcore` builds a program, with the default release
+//! profile: `evcore-user plain|timer ACTIVE EVENTS`.
 //!
-//! Bytes go round a ring of 200 socket pairs, `ACTIVE` of them at a time, until `EVENTS` were read. The
-//! loop has lived before: a connection and a timer have ended.
+//! Bytes go round a ring of 200 socket pairs, `ACTIVE` bytes at a time, until `EVENTS` bytes were
+//! read. Before that, a connection and a timer of the loop have ended, as in a loop that has run
+//! for some time.
 
 use std::env;
 use std::error::Error;
@@ -23,10 +25,10 @@ mod ring_of_pairs;
 
 const PAIRS: usize = 200;
 
-/// The most events of a wait, as in the benchmark.
+/// Maximum number of events of a wait, as in the benchmark.
 const BATCH: usize = 1024;
 
-/// Ends a connection and a timer.
+/// Begins and ends a connection and a timer.
 fn live(ev: &mut EventLoop) -> Result<(), Box<dyn Error>> {
     let (near, _far) = UnixStream::pair()?;
     let mut ended = TokenMap::new();

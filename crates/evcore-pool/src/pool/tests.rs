@@ -17,14 +17,15 @@ fn submit(pool: &mut Pool<u32, u32>, id: u32, job: impl FnOnce() -> u32 + Send +
     assert!(pool.submit(id, job).is_ok(), "the pool is full");
 }
 
-/// Submits a job that runs until the sender is dropped. Returns when it runs.
+/// Submits a job that runs until the sender is dropped. Returns when the job runs.
 fn submit_blocked(pool: &mut Pool<u32, u32>) -> mpsc::Sender<()> {
     let (unblock, begins) = submit_blocking(pool);
     begins.recv_timeout(PATIENCE).expect("the job begins");
     unblock
 }
 
-/// Submits a job that runs until the sender is dropped. The receiver gets a value when it begins.
+/// Submits a job that runs until the sender is dropped. The receiver gets a value when the job
+/// begins.
 fn submit_blocking(pool: &mut Pool<u32, u32>) -> (mpsc::Sender<()>, mpsc::Receiver<()>) {
     let (unblock, blocked) = mpsc::channel::<()>();
     let (began, begins) = mpsc::channel();
@@ -49,7 +50,7 @@ fn run<T: Send + 'static>(
     results
 }
 
-/// The number of results that are not in a batch.
+/// The number of results that the loop has not taken into a batch.
 fn queued<T>(pool: &Pool<u32, T>) -> usize {
     pool.shared.lock().results.len()
 }
@@ -87,7 +88,7 @@ fn as_many_jobs_run_at_once_as_there_are_threads() {
 }
 
 /// The second job is nearly always queued before a thread has taken the first one. A hundred rounds
-/// make sure that it is.
+/// make sure that this happens.
 #[test]
 fn two_jobs_submitted_together_run_on_two_idle_threads() {
     let (mut pool, woken) = pool(2, 2);
@@ -185,7 +186,7 @@ fn shutdown_waits_for_the_job_that_runs_and_drops_the_others() {
     assert!(pool.submit(3, || 1).is_err());
 }
 
-/// The job that runs ends when the other one, which has not started, is dropped.
+/// The running job ends when the second job, which has not started, is dropped.
 #[test]
 fn shutdown_drops_jobs_before_it_waits_for_threads() {
     let (mut pool, _woken) = pool(1, 2);

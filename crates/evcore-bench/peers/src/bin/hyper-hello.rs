@@ -20,7 +20,7 @@ async fn hello(_: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible
 }
 
 async fn serve(address: String) -> Result<(), Box<dyn Error>> {
-    // tokio's own backlog is too short for a thousand clients at once.
+    // tokio's default backlog of 128 is too short for a thousand clients at once.
     let socket = TcpSocket::new_v4()?;
     socket.set_reuseaddr(true)?;
     socket.bind(address.parse()?)?;
