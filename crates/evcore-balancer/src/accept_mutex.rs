@@ -173,7 +173,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::GroupMember;
+    use crate::group_member::GroupMember;
 
     impl MutexHandle {
         /// Turns this handle into one that another process has made, as in a forked child.

@@ -145,7 +145,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::Load;
+    use crate::inputs::{GroupView, Load};
 
     #[test]
     fn off_listens_unless_the_worker_is_full() {
@@ -189,7 +189,7 @@ mod tests {
                 ..Inputs::at(Duration::ZERO)
             };
             let mut balancer = Balancer::new(Policy::mutex());
-            balancer.plan(&inputs, || gets_lock, crate::GroupView::alone)
+            balancer.plan(&inputs, || gets_lock, GroupView::alone)
         };
         assert!(plan(0, true).stands);
         assert!(!plan(0, false).stands, "it tries the lock in each turn");

@@ -330,7 +330,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::ManualTimeSource;
+    use crate::manual::ManualTimeSource;
 
     impl Clock {
         /// Panics if an invariant does not hold; compares the strings with the pure functions.

@@ -165,7 +165,7 @@ fn whole_ns(period: Duration) -> u64 {
 #[cfg(all(test, not(evcore_loom)))]
 mod tests {
     use super::*;
-    use crate::ManualTimeSource;
+    use crate::manual::ManualTimeSource;
 
     const MS: Duration = Duration::from_millis(1);
     const NEVER: u64 = u64::MAX;

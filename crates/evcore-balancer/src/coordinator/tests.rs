@@ -8,7 +8,7 @@ use std::sync::{
 use proptest::prelude::*;
 
 use super::*;
-use crate::{inputs::Leader, policy::slack::Slack, worker_id::WorkerId};
+use crate::{accept_mutex::AcceptMutex, inputs::Leader, policy::slack::Slack, worker_id::WorkerId};
 
 /// A member that sees one other, whose lock is free for as long as a test wants.
 #[derive(Clone, Debug)]
@@ -261,7 +261,7 @@ fn the_second_long_turn_ends_the_plan_and_makes_the_worker_late() {
 #[test]
 fn a_policy_without_its_lock_or_group_is_refused() {
     let lock = || {
-        crate::AcceptMutex::new()
+        AcceptMutex::new()
             .unwrap()
             .lock_handle(WorkerId::from_slot(0))
     };

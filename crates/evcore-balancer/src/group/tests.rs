@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::*;
-use crate::Policy;
+use crate::policy::Policy;
 
 fn id(slot: usize) -> WorkerId {
     WorkerId::from_slot(slot)

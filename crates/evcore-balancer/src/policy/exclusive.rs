@@ -113,7 +113,7 @@ impl Registration {
 #[cfg(all(test, not(evcore_loom)))]
 mod tests {
     use super::*;
-    use crate::Load;
+    use crate::inputs::Load;
 
     fn worker() -> Exclusive {
         Exclusive::new(NonZeroU32::new(16).unwrap(), Duration::from_millis(500))

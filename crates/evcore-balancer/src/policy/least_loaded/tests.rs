@@ -1,7 +1,10 @@
 //! The least-loaded policy of one worker.
 
 use super::*;
-use crate::{Load, Peer, WorkerId};
+use crate::{
+    inputs::{Load, Peer},
+    worker_id::WorkerId,
+};
 
 const DELAY: Duration = Duration::from_millis(500);
 

@@ -265,7 +265,10 @@ mod without_a_group {
 
 mod in_a_group {
     use super::*;
-    use crate::{Leader, Peer, WorkerId};
+    use crate::{
+        inputs::{Leader, Peer},
+        worker_id::WorkerId,
+    };
 
     fn worker() -> LockPolicy {
         LockPolicy::new(Slack::new(4), ms(500))
