@@ -49,7 +49,7 @@ impl Histogram {
         self.counts.saturating_record(value.min(self.limit()));
     }
 
-    /// Counts a value as often as `times` says; 0 changes nothing.
+    /// Counts `times` occurrences of a value; 0 changes nothing.
     pub fn record_n(&mut self, value: u64, times: u64) {
         if times > 0 {
             self.counts

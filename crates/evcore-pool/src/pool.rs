@@ -27,8 +27,8 @@ use crate::sync::Builder;
 ///
 /// The pool calls `wake` when a result arrives and no other result waits, and at the end of a batch
 /// if results have arrived meanwhile. It holds no lock during the call, which it makes on one of
-/// its threads or on the loop's thread. `wake` must not panic. If the loop is not waiting at that
-/// moment, the wake-up must end its next wait, as mio's `Waker`, a byte in a pipe and
+/// its threads or on the loop's thread. `wake` must not panic. If the loop is not waiting during
+/// the call, the wake-up must end its next wait, as mio's `Waker`, a byte in a pipe and
 /// [`Thread::unpark`](thread::Thread::unpark) do. The loop takes results after each wake-up, before
 /// it waits again; there may be none.
 ///

@@ -144,7 +144,7 @@ impl<Id, T> Shared<Id, T> {
         (jobs, simulated)
     }
 
-    /// Makes all further results be dropped. Returns the queued ones, which the caller drops
+    /// Drops all results that come from now on. Returns the queued ones, which the caller drops
     /// without the lock.
     pub(crate) fn abandon(&self) -> VecDeque<JobResult<Id, T>> {
         let mut state = self.lock();

@@ -3,8 +3,9 @@
 //!     cargo run --release --example client -- --to 127.0.0.1:80 --connections 64 --rate 9000 --seconds 5
 //!
 //! Without `--rate` each connection sends its next request when it has a response. More options:
-//! `--path P`, `--close` (each connection has one request), `--timeout S` (for connecting and for a
-//! response; by default 5). A failure counts as an error, and the next request connects again.
+//! `--path P`, `--close` (each connection sends only one request), `--timeout S` (for connecting
+//! and for a response; by default 5). A failure counts as an error, and the next request connects
+//! again.
 #[path = "client/load.rs"]
 mod load;
 

@@ -2,8 +2,9 @@
 //! slash) with the file's content: `offload 127.0.0.1:7007 4 1000`. It sends any file to any client, so
 //! do not run it in public.
 //!
-//! Resolving and reading block, so 4 threads do it. The loop serves the other clients meanwhile. A
-//! client waits for one job at a time. If there are 1,000 jobs, the answer is `busy`.
+//! Resolving and reading block, so 4 threads do that work. The loop serves the other clients
+//! meanwhile. A client has one job at a time. If there are 1,000 jobs already, the answer is
+//! `busy`.
 use evcore::{Connections, EdgeStream, EventLoop, Listener, Step, Token, pool};
 use std::{env, error::Error, fs::File, io::ErrorKind, io::Read, io::Result, net::ToSocketAddrs};
 

@@ -2,8 +2,8 @@
 //!
 //!     cargo run --example processes -- 10 'sleep 5' 'exit 3'
 //!
-//! HUP prints the number of commands that are running. TERM and INT stop them by TERM, and 10 seconds
-//! later by KILL.
+//! A HUP prints the number of commands that are running. A TERM or an INT stops the commands by
+//! TERM, and 10 seconds later by KILL.
 //!
 //! Each signal is a step of the loop. So is the end of a child process: on Linux by its pidfd, and
 //! elsewhere (or if `--sigchld` is the first argument) by SIGCHLD.
@@ -26,8 +26,8 @@ fn watch_signal(ev: &mut EventLoop, signal: i32) -> io::Result<(Token, UnixStrea
 /// A child, its command, and its pidfd, which stays open as long as the loop watches it.
 struct Job(Child, String, Option<OwnedFd>);
 
-/// Makes the end of a child a step, because its pidfd becomes readable. Without a pidfd, SIGCHLD is
-/// the step.
+/// Makes the end of a child a step: the loop watches its pidfd, which then becomes readable.
+/// Without a pidfd, SIGCHLD makes the step.
 fn watch_end(ev: &mut EventLoop, job: &mut Job, by_sigchld: bool) -> io::Result<Token> {
     #[cfg(target_os = "linux")]
     if !by_sigchld {
@@ -75,7 +75,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             };
             let signal = signals.get_mut(token).map(|(signal, stream)| {
                 while stream.read(&mut [0; 64]).is_ok() {} // until it would block
-                *signal // was sent at least once
+                *signal // it was sent at least once
             });
             match signal {
                 None if jobs.get_mut(token).is_some_and(Job::runs) => {}

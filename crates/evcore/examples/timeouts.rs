@@ -25,8 +25,8 @@ impl Client {
         }
     }
 
-    /// Sends all answers, and then reads, until a call would block. The end of the stream is returned as
-    /// an error, too.
+    /// Sends all answers and then reads, again and again until a call would block. The end of the
+    /// stream is returned as an error, too.
     fn serve(
         &mut self,
         stream: &mut EdgeStream,

@@ -16,10 +16,12 @@ const LONGEST: usize = 512;
 const HEADER: usize = 12;
 const NAME_MAX: usize = 255;
 const LABEL_MAX: usize = 63;
-/// Number of datagrams that are received in one turn. Other sources of the loop wait for them.
+/// Maximum number of datagrams that one turn receives, because the loop's other sources wait
+/// meanwhile.
 const DATAGRAMS: usize = 64;
 
-/// The bits of byte 2: a response, the opcode, an authoritative answer, and recursion desired.
+/// The bits of a header's byte 2: a response, the opcode, an authoritative answer, and recursion
+/// desired.
 const RESPONSE: u8 = 0x80;
 const OPCODE: u8 = 0x78;
 const AUTHORITATIVE: u8 = 0x04;
@@ -60,7 +62,8 @@ fn parse(message: &[u8]) -> Result<(usize, bool), Refusal> {
     }
 }
 
-/// Turns a message of this length into its answer, and returns the answer's length.
+/// Turns a message of this length into its answer, and returns the answer's length, or `None` if
+/// the message gets no answer.
 fn answer(buffer: &mut [u8], length: usize, address: Ipv4Addr) -> Option<usize> {
     // An answer to a response could begin an endless exchange between two servers.
     if length < HEADER || buffer[2] & RESPONSE != 0 {

@@ -9,7 +9,7 @@ use evcore::{EventLoop, Interest, Mode, Step};
 use quinn_udp::{RecvMeta, Transmit, UdpSocketState};
 use std::{env, error::Error, io, io::ErrorKind, io::IoSliceMut, net::UdpSocket};
 
-/// Maximum number of receive calls in one turn. The other sources of the loop wait for them.
+/// Maximum number of receive calls in one turn, because the loop's other sources wait meanwhile.
 const CALLS: usize = 64;
 const LARGEST: usize = 64 * 1024;
 

@@ -4,8 +4,8 @@
 //!
 //! counts the primes below each number, each in a thread of its own, with a deadline for all of them.
 //! A thread posts the token of its job when the result is there, which ends the loop's wait. A job
-//! that is out of time is closed. If its thread posts later, the token is stale, and the loop drops
-//! the post.
+//! whose deadline has passed is removed. If its thread posts later, the token is stale, and the
+//! loop drops the post.
 
 use std::{
     env,

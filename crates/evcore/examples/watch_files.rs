@@ -1,5 +1,5 @@
-//! Prints which files of a directory change: `watch_files /etc/server`. For Linux, whose inotify is a
-//! descriptor.
+//! Prints which files of a directory change: `watch_files /etc/server`. This example is for Linux,
+//! whose inotify is a descriptor.
 
 #[cfg(target_os = "linux")]
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -20,9 +20,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     while ev.wait()? {
         while let Some(step) = ev.next_step() {
             let Step::Ready(..) = step else { continue };
-            // The buffer has room for some changes. Others are reported in the next turn.
+            // The buffer has room for some changes. The others are reported in the next turn.
             for change in changes.read_events(&mut buffer)? {
-                let name = change.name.unwrap_or_default(); // none: the queue was too short
+                let name = change.name.unwrap_or_default(); // none if the kernel's queue was full
                 println!("{:?} {}", change.mask, std::path::Path::new(name).display());
             }
         }

@@ -190,7 +190,7 @@ impl<L: Acceptor> Builder<L> {
     ///
     /// Between two updates the clock's time and its formatted dates do not change. When a timer is
     /// armed, the clock may be behind by one resolution. So each deadline is later by one
-    /// resolution, and the timer expires at the first update that shows the deadline. No timer is
+    /// resolution, and the timer expires at the first update that reaches the deadline. No timer is
     /// early, and none is late by more than two resolutions and a millisecond. A
     /// [shutdown](EventLoop::shutdown) also ends at an update, late by at most one resolution.
     ///

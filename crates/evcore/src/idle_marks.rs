@@ -2,9 +2,9 @@
 //! memory.
 //!
 //! This process may die at any instruction, and a descriptor store then reads the marks. So each change
-//! is one store. A mark becomes idle when the program declares the connection idle, and busy before the
-//! program gets a step of the token. It is 0 before the descriptor can be closed. A connection that had
-//! a step and is still idle is marked as idle again at the end of the turn.
+//! is one store. A mark becomes idle when the program declares the connection idle, and busy before
+//! the program gets a step of the connection. It becomes 0 before the descriptor can be closed. A
+//! connection that had a step and is still idle is marked as idle again at the end of the turn.
 
 use std::{
     fmt,

@@ -14,8 +14,7 @@ pub(crate) fn now(clock: &Clock) -> Duration {
     Duration::from_nanos(clock.monotonic_ns_now())
 }
 
-/// The nanoseconds since a tick of the timers, which is a millisecond, began; 0 if it has not
-/// begun.
+/// The nanoseconds since the beginning of the millisecond `due_ms`; 0 if it has not begun.
 #[inline]
 pub(crate) fn late_ns(now_ns: u64, due_ms: u64) -> u64 {
     now_ns.saturating_sub(due_ms.saturating_mul(NS_PER_MS))

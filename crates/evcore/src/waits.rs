@@ -96,8 +96,8 @@ impl<L: Acceptor> EventLoop<L> {
     }
 
     /// Begins a turn as [`wait`](Self::wait) does, but waits for at most `limit`, even if there is
-    /// nothing to do. A program with a deadline of its own uses it. With [`Duration::ZERO`] it
-    /// takes only the events that are ready now. `None` means no limit.
+    /// nothing to do. This is for a program with a deadline of its own. With [`Duration::ZERO`] the
+    /// call does not sleep, and takes the events that are ready now. `None` means no limit.
     ///
     /// A wait that ends without a step may have been shorter than `limit`, because a signal ends a wait,
     /// too. So compute the rest of the time for each wait, as the example does.
@@ -217,7 +217,7 @@ impl<L: Acceptor> EventLoop<L> {
     /// ```
     pub fn prepare(&mut self) -> Result<Sleep<'_>> {
         let timeout = self.plan();
-        // A change that the kernel refuses is an event already.
+        // A change that the kernel refuses makes an event, so the caller must not sleep.
         match self.poller.flush() {
             Ok(has_refused) => {
                 self.phase = Phase::Prepared;

@@ -1,5 +1,5 @@
-//! Connections that are lost before they can be accepted. Each counts as the loss of one client, up
-//! to a number that no backlog can hold.
+//! Connections that are lost before they can be accepted. Each counts as the loss of one client. A
+//! number of losses in a row that no backlog can hold is a failure of the listener.
 
 use std::{
     cell::Cell,
@@ -103,7 +103,7 @@ fn a_listener_that_only_loses_connections_is_suspended() {
     }
     assert_eq!(script.calls.get(), calls, "it is left alone");
 
-    // The sandbox has ended meanwhile.
+    // From now on, accepting succeeds.
     script.losses.set(calls);
     time.advance(Duration::from_millis(500));
     while turn(&mut ev) == 0 {}

@@ -1,6 +1,6 @@
 //! Connecting in a loop: the result is a step, and a timer of the loop ends the wait for it.
 
-#![cfg(target_os = "linux")] // a full backlog keeps the client in progress
+#![cfg(target_os = "linux")] // here a full backlog keeps the client's connection in progress
 
 use std::{net::TcpStream, time::Duration};
 
@@ -48,7 +48,7 @@ fn a_connection_that_is_made_in_time_disarms_the_timer() {
         let mut ev = EventLoop::builder().poller(*kind).build().unwrap();
         let mut upstreams = TokenMap::new();
         let stream = Stream::connect(listener.local_addr()).unwrap();
-        // A level works as well, because the stream is watched for writing only until it is
+        // `Mode::Level` works as well, because the stream is watched for writing only until it is
         // connected.
         let token = upstreams
             .add(&mut ev, stream, Interest::WRITE, Mode::Level)

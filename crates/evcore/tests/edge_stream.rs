@@ -26,7 +26,7 @@ use rustix::net::{
 /// MB, and an `EdgeStream` reaches its 32 calls per turn before it fills them.
 const BUFFER: usize = 64 * 1024;
 
-/// A stream that counts its calls.
+/// A stream that counts its receive and send calls.
 #[derive(Debug)]
 struct Counting {
     stream: Stream,
@@ -150,7 +150,7 @@ impl Fixture {
         }
     }
 
-    /// The number of calls that reached the stream since the last time.
+    /// The number of calls that reached the stream since this was last called.
     fn calls(&self) -> u32 {
         self.stream.get_ref().calls.take()
     }
@@ -441,7 +441,7 @@ fn a_stream_without_steps_of_its_own_may_be_used_in_each_turn() {
 fn connect(ev: &mut EventLoop, address: &Address) -> Option<io::Error> {
     let stream = match Stream::connect(address) {
         Ok(stream) => stream,
-        Err(error) => return Some(error.into()), // some systems know at once
+        Err(error) => return Some(error.into()), // some systems report the error at once
     };
     let mut stream = EdgeStream::add(ev, stream).unwrap();
     let early = stream.send(ev, b"early").unwrap_err();
@@ -460,7 +460,7 @@ fn connect(ev: &mut EventLoop, address: &Address) -> Option<io::Error> {
 #[test]
 fn the_first_step_of_a_connecting_stream_is_its_result() {
     let listener = Listener::bind("127.0.0.1:0").unwrap();
-    // This socket is bound and does not listen, so no other one gets the port.
+    // This socket is bound and does not listen, so no other socket gets the port.
     let taken = net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
     net::bind(&taken, &SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
     let taken = Stream::from(taken);
@@ -474,7 +474,7 @@ fn the_first_step_of_a_connecting_stream_is_its_result() {
     }
 }
 
-// This cost is documented. A container avoids it: decision 0006.
+// The lost slot is documented. `Connections` and `TokenMap` avoid it (decision 0006).
 #[test]
 fn a_dropped_stream_keeps_its_slot_until_its_token_is_closed() {
     let mut ev = EventLoop::builder().connections(1).build().unwrap();

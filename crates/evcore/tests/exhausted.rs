@@ -13,7 +13,7 @@ use evcore::{
     poller::{Source, Target},
 };
 
-/// The default grace of an idle connection. A connection is evicted up to an eighth later.
+/// The default grace of an idle connection, and the eighth by which an eviction may be later.
 const GRACE: Duration = Duration::from_millis(1125);
 
 /// A listener that runs out of a resource when the test wants it to.
@@ -94,7 +94,7 @@ impl Worker {
         }
     }
 
-    /// Idle connections of clients that connect now.
+    /// Connects clients, and returns their connections, which are idle.
     fn join_idle(&mut self, clients: usize) -> Vec<Token> {
         self.connect(clients);
         let mut tokens = Vec::new();
@@ -104,8 +104,8 @@ impl Worker {
         tokens
     }
 
-    /// Makes a turn whose wait a wake-up ends, if nothing else does. Accepted connections become
-    /// idle, and evicted ones are closed.
+    /// Makes a turn that does not sleep, because a wake-up ends its wait. Accepted connections
+    /// become idle, and evicted ones are closed.
     fn turn(&mut self) -> Turn {
         let mut turn = Turn::default();
         self.ev.handle().wake();
@@ -195,7 +195,7 @@ fn a_shortage_of_the_system_evicts_nothing() {
         worker.time.advance(GRACE);
         worker.turn();
         worker.connect(1);
-        // Another process may take the freed resource.
+        // Nothing is evicted, because another process may take the freed resource.
         assert!(worker.turns(10).evicted.is_empty());
         assert_eq!(worker.ev.stats().last_exhausted, Some(resource));
         worker.lacking.set(None);
@@ -239,7 +239,7 @@ fn connections_within_the_grace_are_not_evicted_for_descriptors() {
         evicted.push(worker.turns(5).evicted);
         worker.time.advance(pause);
     }
-    // The turns are 0.2, 0.7, 1.2 and 1.7 seconds after the first one.
+    // These turns are 0.2, 0.7, 1.2 and 1.7 seconds after `old` became idle.
     assert_eq!(evicted, [vec![], vec![], old, recent]);
 }
 

@@ -1,8 +1,9 @@
 //! Idle marks at each moment at which a worker may be killed.
 //!
-//! A model of a worker: the loop that ships, over real sockets, with a program that answers lines. After each
-//! of its calls the marks are read as a descriptor store would read them if the process died there. Each
-//! connection that is marked as idle must be open, and have no byte that was read and not answered.
+//! The worker is the loop that ships, over real sockets, with a program that answers lines. After
+//! each call that may change a mark, the test reads the marks as a descriptor store would read them
+//! if the process died there. Each connection that is marked as idle must be open, and have no byte
+//! that was read and not answered.
 
 use std::{
     collections::BTreeMap,
@@ -18,7 +19,7 @@ use std::{
 use evcore::{Connections, EventLoop, Ready, Step, Stream, Timer, Token};
 use proptest::prelude::*;
 
-/// A part of the world outside, or a whim of the program.
+/// An action of the world outside, or one that the program takes by itself.
 #[derive(Clone, Debug)]
 enum Act {
     Connect,
@@ -78,7 +79,7 @@ impl World {
         }
     }
 
-    /// The worker may be killed here.
+    /// Checks the marks at a moment at which the worker may be killed.
     fn boundary(&self) {
         for (number, mark) in (0..).zip(self.marks) {
             if mark.load(Acquire) == 1 {
@@ -160,7 +161,7 @@ impl World {
     fn end(&mut self, token: Token) {
         let descriptor = self.descriptor(token);
         let (stream, _) = self.connections.remove(&mut self.ev, token).unwrap();
-        // The next call closes it.
+        // Dropping the stream closes this descriptor.
         self.oracle.is_clean.remove(&descriptor);
         self.boundary();
         drop(stream);
@@ -192,7 +193,7 @@ impl World {
     fn turn(&mut self, steps: usize) {
         self.ev.wait_at_most(Duration::ZERO).unwrap();
         self.boundary();
-        // Each idle one is marked before the first step: a store misses none.
+        // Before the first step, exactly the idle connections are marked, so a store misses none.
         for (token, (stream, _)) in self.connections.iter() {
             let mark = &self.marks[usize::try_from(stream.get_ref().as_fd().as_raw_fd()).unwrap()];
             assert_eq!(mark.load(Acquire) == 1, self.ev.is_idle(token));
@@ -204,7 +205,7 @@ impl World {
             match step {
                 Step::Ready(token, ready) => self.on_ready(token, ready),
                 Step::Expired(token, _) => {
-                    // Without `set_busy`: the step has marked it.
+                    // `set_busy` is not needed, because the step has marked the connection as busy.
                     let is_idle = self.ev.is_idle(token);
                     self.send(token, b"pi", false);
                     self.send(token, b"ng", is_idle);
@@ -237,7 +238,7 @@ impl World {
             input.drain(..=end);
         }
         let is_idle = input.is_empty();
-        // The answers to all lines.
+        // These bytes stand for the answers to all lines.
         self.send(token, b"ok", is_idle);
         match is_idle {
             true => self.ev.set_idle(token),

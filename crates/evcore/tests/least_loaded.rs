@@ -1,5 +1,6 @@
-//! Two workers' loops under `LeastLoaded` with a real listener, in one thread. A turn takes 100 µs by their
-//! clock: on a busy machine, a worker whose turns took longer by a real one would be late.
+//! The loops of two workers under `LeastLoaded`, with a real listener, in one thread. Their clock
+//! is manual, and a turn takes 100 µs by it. With a real clock, the long turns of a busy machine
+//! could make a worker late.
 
 use std::{
     net::{SocketAddr, TcpStream},
@@ -111,7 +112,7 @@ fn all_places_are_filled_and_the_first_that_becomes_free_too() {
 #[test]
 fn a_client_of_a_worker_that_shuts_down_is_found_by_another() {
     if !BackendKind::available().contains(&BackendKind::Epoll) {
-        return; // Only epoll wakes just one worker.
+        return; // Only epoll wakes a single worker for a client.
     }
     let ([mut leaves, mut stays], address) = two_workers(BackendKind::Epoll, 1000);
     let mut clients = Vec::new();
@@ -134,7 +135,8 @@ fn a_client_of_a_worker_that_shuts_down_is_found_by_another() {
     assert_eq!(stays.clients.len(), 11);
 }
 
-/// Returns whether a worker listens although another one has the lock.
+/// Returns whether a worker with these settings listens in its first turn. (Another worker has the
+/// lock.)
 fn listens_without_the_lock(builder: Builder) -> bool {
     let mut ev = builder.build().unwrap();
     ev.handle().wake();

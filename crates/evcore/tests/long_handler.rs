@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use evcore::{EventLoop, Timer};
 
-/// Works for this long.
+/// Keeps the thread busy for this time.
 fn work(time: Duration) {
     let began = Instant::now();
     while began.elapsed() < time {

@@ -1,4 +1,4 @@
-//! The memory of a connection. Turns allocate nothing.
+//! Limits the memory that a connection takes, and checks that turns allocate nothing.
 
 use std::{
     os::{fd::AsFd, unix::net::UnixStream},
@@ -41,8 +41,8 @@ fn bytes_max(kind: BackendKind) -> Option<usize> {
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;
 
-/// A backend that reports its registrations in turn, a hundred in each wait, and allocates nothing.
-/// It reports a wake in every wait.
+/// A backend that reports its registrations one after the other, a hundred in each wait, and
+/// allocates nothing. It reports a wake-up in every wait.
 #[derive(Debug)]
 struct RoundRobin {
     waker: WakeChannel,
@@ -243,7 +243,8 @@ fn a_connection_takes_no_more_than_is_said_on_any_backend() {
                 continue;
             };
             // The loop is built first, so that its own descriptors have low numbers. Otherwise a
-            // backend that has a table by number would make it at once, and it would not be counted.
+            // backend whose table is indexed by descriptor would allocate the table with the loop,
+            // and its memory would not be counted.
             let builder = EventLoop::builder().connections(2 * connections);
             let ev = builder.poller(kind).build().unwrap();
             let all = (0..connections).map(|_| end.try_clone().unwrap());
@@ -262,8 +263,8 @@ fn growths() -> impl Iterator<Item = u32> {
     doublings.chain([1_057, 3_169, 7_393, 15_841])
 }
 
-/// Bytes per connection, rounded down, if all of them have changed twice since they were
-/// registered. Each change on `io_uring` cancels a request and makes another one.
+/// Bytes per connection, rounded down, if each connection has changed its interest twice since it
+/// was registered. Each change on `io_uring` cancels a request and makes another one.
 fn bytes_each<'a>(mut ev: EventLoop, connections: u32, fd: impl Fn(u32) -> Target<'a>) -> usize {
     let before = bytes_in_use();
     let mut conns = TokenMap::new();

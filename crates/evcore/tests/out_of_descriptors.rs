@@ -2,7 +2,7 @@
 //!
 //! The limit belongs to the whole process, so this test has a process of its own.
 
-#![cfg(target_os = "linux")] // the others may check the limit at another moment of accept
+#![cfg(target_os = "linux")] // other systems may check the limit at another moment of `accept`
 
 use std::{fs::File, net::TcpStream, time::Duration};
 
@@ -25,7 +25,8 @@ fn without_descriptors<T>(call: impl FnOnce() -> T) -> T {
     result
 }
 
-/// Makes a turn whose wait a wake-up ends, if nothing else does. Returns the number of clients.
+/// Makes a turn that does not sleep, because a wake-up ends its wait. Returns the number of
+/// accepted clients.
 fn accepted(ev: &mut EventLoop) -> usize {
     ev.handle().wake();
     ev.wait().unwrap();
@@ -35,7 +36,8 @@ fn accepted(ev: &mut EventLoop) -> usize {
         .count()
 }
 
-/// Makes a turn in which a client comes and cannot be accepted.
+/// Makes a turn in which the clients that wait cannot be accepted. First waits for the loop to
+/// listen.
 fn runs_out(ev: &mut EventLoop, pauses: u64) {
     while !ev.stats().listening {
         assert_eq!(accepted(ev), 0);

@@ -1,5 +1,5 @@
-//! Short reads as `Stream::recv` documents them, over the kernel. A program that follows its
-//! documentation finds every end.
+//! Short reads as `Stream::recv` documents them, over the kernel. A program that follows that
+//! documentation finds every end of a stream.
 
 use std::{
     io::{ErrorKind, Write},

@@ -29,7 +29,7 @@ fn listener() -> (Listener, SocketAddr) {
     (listener, address)
 }
 
-/// A loop that panics when a test would hang.
+/// A loop with a timer that expires if a test hangs. No test expects that step, so the test panics.
 fn guarded(builder: Builder) -> EventLoop {
     let mut ev = builder.build().unwrap();
     let guard = ev.add_unwatched().unwrap();
@@ -37,7 +37,7 @@ fn guarded(builder: Builder) -> EventLoop {
     ev
 }
 
-/// An echo server that records when each of its clients has ended.
+/// An echo server that counts the clients that have ended.
 struct Echo {
     ev: EventLoop,
     conns: TokenMap<Stream>,
@@ -411,7 +411,8 @@ fn with_a_resolution_the_loop_sleeps_from_tick_to_tick() {
         let token = ev.add_unwatched().unwrap();
         while ev.stats().ticks < TICKS {
             let ticks = ev.stats().ticks;
-            // The timer is due between two ticks, at which the loop need not wake.
+            // The timer is due between two ticks. The loop need not wake there, because timers
+            // expire at ticks.
             ev.arm(token, Timer::READ, resolution / 2);
             ev.wait().unwrap();
             while let Some(step) = ev.next_step() {
@@ -440,7 +441,8 @@ fn with_a_resolution_no_timer_is_early_by_anybodys_clock() {
         let handle = ev.handle();
         let token = ev.add_unwatched().unwrap();
         for after in [1, 5_000, 10_000, 19_999, 25_000].map(Duration::from_micros) {
-            // This turn is late in a period, when the clock is the most behind.
+            // This turn comes near the end of a period between two ticks, when the clock is far
+            // behind.
             ev.wait().unwrap();
             let ticked = Instant::now();
             while ticked.elapsed() < resolution * 3 / 4 {}

@@ -6,7 +6,7 @@ use std::{io, io::ErrorKind, time::Instant};
 pub(super) struct Connection {
     /// Due time of the request that has no response yet.
     pub(super) due: Option<Instant>,
-    is_connected: bool, // when the stream is ready for the first time
+    is_connected: bool, // set when the stream is ready for the first time
     exchange: Exchange,
 }
 
@@ -16,7 +16,7 @@ struct Exchange {
     sent: usize,
     received: usize,
     head: Vec<u8>,
-    length: Option<usize>, // of the response, when its head is complete
+    length: Option<usize>, // of the whole response; `None` until its head is complete
 }
 
 impl Connection {
@@ -26,7 +26,7 @@ impl Connection {
     }
 
     /// Sends the request, and receives its response. Returns the request's due time, or `None` if
-    /// the connection was made without a request. Before that, fails with `WouldBlock`.
+    /// the connection was made without a request. Until then, fails with `WouldBlock`.
     pub(super) fn talk(
         &mut self,
         stream: &mut EdgeStream,
@@ -61,7 +61,7 @@ impl Connection {
     }
 }
 
-/// The length of a response with its head; `None` if that is incomplete.
+/// The length of a response including its head; `None` if the head is incomplete.
 fn length(received: &[u8]) -> io::Result<Option<usize>> {
     let Some(end) = received.windows(4).position(|window| window == b"\r\n\r\n") else {
         return Ok(None);

@@ -1,7 +1,7 @@
 //! Requests at fixed times, on a number of connections. The benchmarks use it, too.
 //!
 //! A request that is due waits for an idle connection. Its latency counts from the time at which it was
-//! due, so a stall of the server shows in every request that is due in it.
+//! due, so a stall of the server shows in every request that is due during the stall.
 mod connection;
 use connection::Connection;
 use evcore::{Address, Connections, EventLoop, Ready, Step, Stream, Timer, Token};
@@ -56,8 +56,8 @@ impl Load {
         Ok(())
     }
 
-    /// Sends requests for this time, and waits for their responses. Returns how long that took. If the
-    /// rate is infinite, a connection sends its next request when it has a response.
+    /// Sends requests for this time, and waits for their responses. Returns how long all of this
+    /// took. If the rate is infinite, a connection sends its next request when it has a response.
     pub(crate) fn run(&mut self, rate: f64, time: Duration) -> evcore::Result<Duration> {
         let (began, all, is_paced) = (Instant::now(), self.idle.len(), rate.is_finite());
         let mut failed = false; // set if a connection could not be opened; the next attempt follows a turn of the loop

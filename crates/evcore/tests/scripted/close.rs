@@ -9,7 +9,7 @@ use crate::{
     fixture::{Fixture, readable},
 };
 
-/// Two loops: in one all events are posted first, and in the other they are delivered directly.
+/// A loop with the accept lock, and a loop without a listener.
 fn fixtures() -> [Fixture; 2] {
     [Fixture::locking(1), Fixture::new()]
 }
@@ -105,7 +105,7 @@ fn timers_and_posts_end_with_the_token() {
             Recorded::Expired(other, Timer::READ),
             Recorded::Expired(other, Timer::WRITE),
         ];
-        // With the lock the event comes last, because it was posted.
+        // This test does not check the order of the steps.
         let key = |recorded: &Recorded| format!("{recorded:?}");
         seen.sort_by_key(key);
         expected.sort_by_key(key);
@@ -209,8 +209,8 @@ fn a_removal_that_the_kernel_refuses_closes_all_the_same() {
     assert_ne!(fixture.join(), token);
 }
 
-/// Makes two steps of every kind that a turn can have. Clients come only if the loop goes on, and
-/// evictions only if it shuts down. Returns the tokens.
+/// Causes steps of every kind that a turn can have. Clients come only if the loop does not shut
+/// down, and evictions only if it does. Returns the tokens.
 fn all_kinds(fixture: &mut Fixture, shuts_down: bool) -> [Token; 4] {
     let tokens @ [a, b, c, d] = [(); 4].map(|()| fixture.join());
     for token in [a, b] {
@@ -249,7 +249,7 @@ fn owner(recorded: &Recorded) -> Option<Token> {
     }
 }
 
-/// Returns all steps of a turn and of the next one. After this many of them, calls `act`.
+/// Returns all steps of a turn and of the next one. Calls `op` after the first `after` steps.
 fn two_turns(
     fixture: &mut Fixture,
     after: usize,

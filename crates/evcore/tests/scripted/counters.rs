@@ -7,7 +7,7 @@ use crate::{
     fixture::{Fixture, readable},
 };
 
-/// Makes a turn with four events, one of which becomes stale, two clients, a timer and a post.
+/// Makes a turn with two clients, a timer, a post, and four events, one of which becomes stale.
 fn eventful_turn(fixture: &mut Fixture) -> Stats {
     let [a, b, c] = [(); 3].map(|()| fixture.join());
     fixture.arm_ms(c, Timer::READ, 1);

@@ -9,7 +9,7 @@ use evcore::{
 
 use crate::fixture::Fixture;
 
-/// Runs a test over a loop with each queue, and with each queue that is re-armed lazily.
+/// Runs a test over a loop with each queue, and with each queue under a `Lazy`.
 fn with_each_queue(test: impl Fn(Fixture)) {
     let queues: [Box<dyn TimerQueue>; 6] = [
         Box::new(TimerWheel::new()),

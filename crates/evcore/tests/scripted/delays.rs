@@ -11,13 +11,13 @@ use crate::{fake_backend::Recorded, fake_member::FakeMember, fixture::Fixture};
 
 const MS: Duration = Duration::from_millis(1);
 
-/// The reason for which a worker does not simply listen.
+/// A policy, and the state of the group that may keep a worker from listening.
 #[derive(Clone, Copy, Debug)]
 struct Case {
     policy: Policy,
     exclusive: bool,
     lock_is_free: bool,
-    /// Number of connections, of 64.
+    /// Number of the worker's connections. It has 64 slots.
     connections: usize,
     leader: Leader,
     least: Option<u32>,
@@ -44,7 +44,7 @@ impl Case {
         }
     }
 
-    /// The case in which the worker has more connections than another one.
+    /// The case in which the worker has 60 connections, and another worker has none.
     fn above(self, leader: Leader) -> Self {
         Self {
             connections: 60,

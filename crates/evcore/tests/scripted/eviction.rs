@@ -256,7 +256,7 @@ fn a_connection_with_a_post_over_the_budget_is_not_evicted() {
         fixture.ev.post(a, Ready::READABLE);
         post(&mut fixture, b);
         if put_off {
-            // Otherwise the post would be due when the turn begins.
+            // This post of `a` merges with the first one.
             fixture.ev.post_next(a, Ready::READABLE);
         }
         fixture.connect(0, 1);

@@ -11,7 +11,7 @@ use evcore::{Budgets, Ready, Timer, Token};
 /// An idle connection.
 pub(crate) struct Idle {
     pub(crate) token: Token,
-    /// The beginning of the eighth of the grace in which it became idle.
+    /// The time at which it became idle, rounded down to the beginning of an eighth of the grace.
     since_ns: u64,
     /// True if it became idle just before the shutdown, and the grace is not over.
     waits: bool,
@@ -22,16 +22,17 @@ pub(crate) struct Idle {
 pub(crate) struct Expected {
     /// Events of the last wait that are delivered directly.
     pub(crate) batch: HashMap<Token, Ready>,
-    /// Readiness that is delivered as posted: reported under the lock, left over, or posted by the
-    /// user.
+    /// Readiness that posted steps deliver: it was reported under the lock, left over, or posted by
+    /// the user.
     pub(crate) posted: HashMap<Token, Ready>,
-    /// Readiness that is delivered as posted, in the next turn at the earliest.
+    /// Readiness that posted steps deliver in the next turn at the earliest.
     pub(crate) next: HashMap<Token, Ready>,
     /// Posts from outside that were not yet taken in.
     pub(crate) outside: VecDeque<(Token, Ready)>,
-    /// True if a turn has left some of them there.
+    /// True if a turn has left posts in `outside`.
     pub(crate) outside_left_over: bool,
-    /// The earliest time of each timer, in nanoseconds of the true time, whatever the clock shows.
+    /// The earliest time at which each timer may expire, in nanoseconds of the true time, whatever
+    /// the clock shows.
     pub(crate) armed: HashMap<(Token, Timer), u64>,
     /// The idle connections, the longest idle first.
     pub(crate) idle: Vec<Idle>,
@@ -41,12 +42,12 @@ pub(crate) struct Expected {
     pub(crate) eighth_began_ns: Option<u64>,
     /// The end of a shutdown's grace, by the clock that the loop shows.
     pub(crate) grace_ends_ns: Option<u64>,
-    /// The connections whose slots are needed, the oldest first, once they were chosen in this
-    /// turn.
+    /// The connections whose slots are needed, the longest idle first. `None` until this turn has
+    /// chosen them.
     pub(crate) chosen: Option<VecDeque<Token>>,
     /// Number of further evictions that this turn may yield.
     pub(crate) evictions_left: usize,
-    /// `true`: a listener was reported, and was not yet tried.
+    /// True if a listener was reported and has not been tried yet.
     pub(crate) knocked: bool,
     pub(crate) shutdown_from_outside: Option<Duration>,
     /// The end of the shutdown, by the clock that the loop shows.
@@ -127,7 +128,7 @@ impl Expected {
         self.idle.iter().any(|idle| idle.token == token)
     }
 
-    /// The phase in which a grace ends whose time is over.
+    /// Ends the grace if its time is over, as the loop does before it accepts.
     pub(crate) fn end_grace(&mut self, shown_ns: u64) {
         if self
             .grace_ends_ns
@@ -168,7 +169,7 @@ impl Expected {
             for idle in &mut self.idle {
                 idle.waits = idle.since_ns + kept_ns > shown_ns;
             }
-            // The grace has an end even if none of them stays idle for that long.
+            // The grace has an end even if no connection stays idle for that long.
             let any_waits = self.idle.iter().any(|idle| idle.waits);
             self.grace_ends_ns = any_waits.then_some(now_ns + self.grace_ns);
         }
@@ -183,7 +184,7 @@ impl Expected {
         self.set_busy(token);
     }
 
-    /// Returns whether the next wait must not wait.
+    /// Returns whether the next wait must have a timeout of zero.
     pub(crate) fn is_urgent(&self, shown_ns: u64) -> bool {
         let within = [&self.posted, &self.next, &self.batch];
         let evicts = self.over_ns.is_some() && self.idle.iter().any(|idle| !idle.waits);

@@ -1,4 +1,4 @@
-//! Failures: each is reported once, leaves everything consistent, and releases the lock. A failure of
+//! Each failure is reported once, leaves everything consistent, and releases the lock. A failure of
 //! a listener does not end a wait.
 
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::{
     fixture::{Fixture, readable},
 };
 
-/// The length of a suspension, the same as of a pause for lack of descriptors.
+/// The length of a suspension, which is the same as that of a pause for lack of descriptors.
 const SUSPENSION: Duration = Duration::from_millis(500);
 
 fn poller_refuses(fixture: &mut Fixture) {
@@ -214,7 +214,7 @@ fn a_broken_listener_is_suspended_and_the_others_go_on() {
         let pause = Duration::from_millis(500);
         assert_eq!(fixture.backend.timeouts(), [Some(pause)]);
 
-        // Closing a descriptor does not repair it.
+        // Closing a descriptor does not repair the broken listener.
         let token = fixture.join();
         fixture.leave(token);
         fixture.turn();
@@ -306,7 +306,7 @@ impl Fixture {
             .collect()
     }
 
-    /// The listeners by which accepting has failed since the last call.
+    /// The listeners from which accepting has failed since the last call.
     fn take_broken(&mut self) -> Vec<usize> {
         let errors = std::iter::from_fn(|| self.ev.listeners().take_error());
         errors

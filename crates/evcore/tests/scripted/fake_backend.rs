@@ -21,7 +21,8 @@ pub(crate) enum Recorded {
     /// The loop tried the accept lock. True if it got the lock.
     TryLock(bool),
     Unlock,
-    /// The poller has added, changed or removed a registration.
+    /// The poller added a registration. `Modify`, `Remove` and `Forget` (`remove_before_close`) are
+    /// its other changes.
     Add(RawFd),
     Modify(RawFd),
     Remove(RawFd),
@@ -46,14 +47,14 @@ enum Outcome {
     Failed,
 }
 
-/// A backend, its lock and its record. Clones are handles to the same ones.
+/// A backend, its lock and its record. Clones are handles to the same backend.
 #[derive(Clone, Debug)]
 pub(crate) struct FakeBackend(Arc<Mutex<Shared>>);
 
 #[derive(Debug)]
 struct Shared {
     waker: WakeChannel,
-    /// Registrations of the poller: keys by descriptor.
+    /// The keys of the poller's registrations, by descriptor.
     keys: HashMap<RawFd, u64>,
     /// The exclusive registrations.
     exclusively: HashSet<RawFd>,
@@ -88,7 +89,8 @@ impl FakeBackend {
         })))
     }
 
-    /// Makes the next wait report these events, as far as there is room.
+    /// Makes the next wait report these events. If there is not enough room, the following waits
+    /// report the rest.
     pub(crate) fn report(&self, events: Vec<(RawFd, Ready)>) {
         self.shared().outcomes.push_back(Outcome::Events(events));
     }
@@ -103,7 +105,7 @@ impl FakeBackend {
         self.shared().outcomes.push_back(Outcome::Failed);
     }
 
-    /// Makes one registration fail, after the next `successes` ones.
+    /// Makes one registration fail, after `successes` registrations that succeed.
     pub(crate) fn fail_add_after(&self, successes: usize) {
         self.shared().adds_until_failure = Some(successes);
     }
@@ -118,7 +120,7 @@ impl FakeBackend {
         self.shared().removals_fail = true;
     }
 
-    /// Gives the poller exclusive wake-ups. Call it before a loop is built.
+    /// Gives the poller exclusive wake-ups. Call this before a loop is built.
     pub(crate) fn make_exclusive(&self) {
         self.shared().exclusive = true;
     }

@@ -15,7 +15,7 @@ use crate::fake_backend::{FakeBackend, Recorded};
 #[derive(Clone, Debug)]
 pub(crate) struct FakeMember {
     state: Arc<Mutex<State>>,
-    /// The notifier. Any descriptor is enough, because only the backend uses it.
+    /// The notifier. Any descriptor is enough, because only the fake backend gets it.
     notifier: Arc<File>,
 }
 
@@ -27,7 +27,7 @@ struct State {
     /// Number of times that the loop checked for a notification.
     looks: u32,
     view: GroupView,
-    /// True if another worker accepts a client before each view.
+    /// True if another worker accepts a client before each call of `sync`.
     is_busy: bool,
     calls: Vec<Call>,
     /// The backend that also records the calls.

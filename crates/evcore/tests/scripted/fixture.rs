@@ -21,7 +21,7 @@ pub(crate) struct Fixture {
     pub(crate) ev: EventLoop,
     pub(crate) backend: FakeBackend,
     pub(crate) time: ManualTimeSource,
-    /// The connections. Any descriptor is enough, because only the backend uses it.
+    /// The connections. Any descriptor is enough, because only the fake backend gets it.
     conns: TokenMap<File>,
     /// The clients that came, each with its listener.
     pub(crate) accepted: Vec<Accepted>,
@@ -86,7 +86,7 @@ impl Fixture {
         }
     }
 
-    /// A new connection, watched.
+    /// Adds a connection, which the loop watches.
     pub(crate) fn join(&mut self) -> Token {
         self.try_join().unwrap()
     }
@@ -97,14 +97,14 @@ impl Fixture {
             .add(&mut self.ev, file, Interest::READ, Mode::Level)
     }
 
-    /// A new connection that is idle from the start.
+    /// Adds a connection that is idle from the start.
     pub(crate) fn join_idle(&mut self) -> Token {
         let token = self.join();
         assert!(self.ev.set_idle(token));
         token
     }
 
-    /// A new token without a descriptor of its own.
+    /// Adds a token for which the loop watches no descriptor.
     pub(crate) fn begin(&mut self) -> Token {
         let token = self.ev.add_unwatched().unwrap();
         self.conns.insert(token, File::open("/dev/null").unwrap());
@@ -124,8 +124,8 @@ impl Fixture {
         self.backend.report(fds.collect());
     }
 
-    /// Makes the next wait report all of these as readable, and after them a listener without a
-    /// client. A turn that holds the lock posts the events.
+    /// Makes the next wait report all of these as readable, and after them the first listener.
+    /// Because of the listener, a turn that holds the lock posts the events.
     pub(crate) fn report_before_listener(&self, tokens: &[Token]) {
         let numbers = tokens.iter().map(|token| self.fd(*token));
         let fds = numbers.chain([self.listener_fd(0)]);
@@ -178,7 +178,7 @@ impl Fixture {
         std::iter::from_fn(|| self.step()).collect()
     }
 
-    /// Makes the turn that announces a shutdown, and does nothing else.
+    /// Makes a turn whose only step announces a shutdown.
     pub(crate) fn announced(&mut self) {
         assert_eq!((self.turn(), self.announcements), (Vec::new(), 1));
     }

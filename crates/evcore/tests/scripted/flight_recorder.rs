@@ -112,7 +112,8 @@ fn instruments_change_no_record_and_no_step() {
     assert_eq!(steps(&bare), steps(&with_all));
 }
 
-/// The steps and calls of the lock. (Each test has other descriptors.)
+/// The recorded actions of a loop except its registrations, whose descriptors differ from run to
+/// run.
 fn steps(fixture: &Fixture) -> Vec<Recorded> {
     let mut record = fixture.backend.record();
     record.retain(|entry| {

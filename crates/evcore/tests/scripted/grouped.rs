@@ -32,7 +32,7 @@ fn grouped_with(connections: u32, budgets: Budgets) -> (Fixture, FakeMember) {
     (fixture, member)
 }
 
-/// A worker above the slack that has stopped because another one leads.
+/// A worker with too many connections for the slack, which does not listen while another one leads.
 fn away() -> (Fixture, FakeMember) {
     away_with(Budgets::default())
 }
@@ -157,7 +157,8 @@ fn becoming_full_notifies_another_for_known_clients() {
     member.show(Leader::Other, Some(1));
     let token = fixture.join_idle();
     fixture.join();
-    // The worker's load is near the others', and it offers the slot of the idle connection.
+    // The worker goes on listening, because its load is near that of the other one, and an idle
+    // connection counts as a free slot.
     fixture.report_listeners(&[0]);
     fixture.wait();
     assert!(fixture.ev.stats().listening);
@@ -176,7 +177,7 @@ fn a_refused_registration_steps_down_and_notifies_another() {
     notify(&mut fixture, &member);
     fixture.backend.fail_add_after(0);
     fixture.turn();
-    // It notifies in the same turn, because no other worker may listen while it sleeps.
+    // The worker notifies in the same turn. Otherwise no worker might listen while it sleeps.
     assert_eq!(member.calls(), [Call::StepDown, Call::Notify(other())]);
     for _ in 0..3 {
         fixture.turn();
@@ -309,7 +310,7 @@ fn a_full_leader_steps_down_and_notifies_one_with_a_free_place() {
         "only its own steps free a place"
     );
     assert_eq!(fixture.ev.stats().notifications, 1);
-    // It notifies only once, because the other worker now serves the clients.
+    // The worker notifies only once, because the other worker now serves the clients.
     member.show(Leader::Other, Some(1));
     fixture.turn();
     assert_eq!(member.calls(), []);
@@ -544,7 +545,7 @@ fn a_sleep_between_two_prepares_is_not_a_long_turn() {
         fixture.pass_ms(60);
     }
     assert!(!member.is_late());
-    // Later turns count again, also after a wait that was prepared in vain.
+    // Later turns count again, even after a wait that was only prepared.
     for _ in 0..2 {
         fixture.turn();
         fixture.pass_ms(60);
@@ -590,7 +591,7 @@ fn a_resting_worker_above_the_slack_leaves_the_client_and_does_not_spin() {
     assert!(!fixture.ev.stats().listening);
     assert_eq!(member.calls(), [Call::Rest(false)]);
 
-    // Nobody has accepted it.
+    // No other worker has accepted the client.
     fixture.pass_ms(500);
     fixture.report_listeners(&[0]);
     assert_eq!(fixture.turn(), [Recorded::Accepted(0)]);

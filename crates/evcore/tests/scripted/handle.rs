@@ -1,4 +1,4 @@
-//! Wakes and posts by a handle: their order, and that none is lost or seen twice.
+//! The wakes and posts of a handle come in order, and none is lost or delivered twice.
 //! (`tests/sockets.rs` has real threads.)
 
 use std::time::Duration;

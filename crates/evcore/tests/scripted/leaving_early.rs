@@ -9,7 +9,8 @@ use crate::{
     fixture::{Fixture, readable},
 };
 
-/// Causes two steps of each kind. Returns the expected steps, in any order.
+/// Causes two steps of each kind, except a single `Woken`. Returns the expected steps, in any
+/// order.
 fn two_of_everything(fixture: &mut Fixture) -> Vec<Recorded> {
     let tokens @ [a, b] = [fixture.join(), fixture.join()];
     let put_off = [fixture.join(), fixture.join()];
@@ -238,7 +239,7 @@ fn readiness_that_was_left_over_is_not_delivered_twice() {
     fixture.report_readable(&[a, b]);
     fixture.wait();
     assert_eq!(fixture.step(), Some(readable(a)));
-    // b is kept while the turn is left twice more.
+    // The event of b is kept while two more turns are left early.
     fixture.wait();
     fixture.wait();
     assert_eq!(fixture.rest(), [readable(b)]);

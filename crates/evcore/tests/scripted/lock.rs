@@ -29,7 +29,8 @@ fn holding() -> (Fixture, FakeMember) {
     (fixture, member)
 }
 
-/// A worker that was above the limit, has handed over the lock, and does not listen.
+/// A worker that had too many connections for the policy, has handed over the lock, and does not
+/// listen.
 fn away() -> (Fixture, FakeMember) {
     let (mut fixture, member) = holding();
     for _ in 0..5 {

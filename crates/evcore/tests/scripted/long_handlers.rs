@@ -47,7 +47,7 @@ fn between_ticks_a_deadline_counts_from_the_present_too() {
     fixture.pass_ms(LONG_MS);
     fixture.ev.timers().update_clock();
     fixture.arm_ms(token, Timer::READ, 100);
-    // The resolution is added, because the clock may be behind by that in any handler.
+    // The resolution is added, because the clock may be behind by one resolution in any handler.
     assert_eq!(fixture.ev.timers().deadline(token, Timer::READ), Some(310));
     fixture.rest();
     // The next tick is due a whole period after the update.

@@ -21,7 +21,8 @@ fn fixture(posted: usize) -> Fixture {
     })
 }
 
-/// A loop within a turn, of which one step was taken, without posts from the turn before.
+/// A loop in a turn that began without posts, after its first step. Returns it with the token of
+/// that step.
 fn in_a_turn() -> (Fixture, Token) {
     let mut fixture = Fixture::new();
     let token = fixture.join();
@@ -157,7 +158,7 @@ fn closing_cancels_put_off_work() {
             assert_eq!(fixture.rest(), [Recorded::Ready(other, Ready::WRITABLE)]);
             assert_eq!(fixture.turn(), []);
 
-            // The next token of the index does not count as queued.
+            // The next token with this index does not count as queued.
             if let Some(again) = again {
                 fixture.ev.post_next(again, Ready::PRIORITY);
                 assert_eq!(fixture.turn(), [Recorded::Ready(again, Ready::PRIORITY)]);

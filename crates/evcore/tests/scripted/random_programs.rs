@@ -1,6 +1,6 @@
 //! Random programs against an oracle. Whatever the user does between steps, no step is stale.
-//! Everything that was reported, posted or armed is delivered exactly once or taken back. Idle
-//! connections are evicted by the rule, and a shutdown ends in time.
+//! Everything that was reported, posted or armed is delivered exactly once, unless it is cancelled.
+//! Idle connections are evicted by the rule, and a shutdown ends in time.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -14,7 +14,7 @@ use proptest::prelude::*;
 
 use crate::{expected::Expected, fake_backend::Recorded, fixture::Fixture};
 
-/// An action of the user between two steps. Numbers select tokens, of all so far.
+/// An action of the user between two steps. A number selects one of all tokens so far.
 #[derive(Clone, Debug)]
 enum Op {
     Join,
@@ -45,7 +45,7 @@ struct Turn {
     lock_is_free: bool,
     interrupted: bool,
     before: Vec<Op>,
-    /// The actions after each step. The turn is left after the last of them.
+    /// The actions after each step. The turn is left at the end of this list.
     after_each: Vec<Vec<Op>>,
 }
 
@@ -149,8 +149,8 @@ struct Run {
     capacity: u32,
     /// Number of idle connections that were evicted.
     named: u64,
-    /// The counts of steps from the posted queue, of timers that fired, of posts from outside, and
-    /// of stale ones among these.
+    /// The expected counters: steps from the posted queue, turns, expired timers, posts from
+    /// outside, and the stale posts among these.
     posted: u64,
     turns: u64,
     expired: u64,
@@ -363,8 +363,8 @@ impl Run {
         events
     }
 
-    /// Begins a shutdown, which counts from now, whatever time the turn has. With a timeout of zero
-    /// it is over at once.
+    /// Begins a shutdown, which counts from now, whatever time the loop's clock shows. With a
+    /// timeout of zero it is over at once.
     fn begins_shutdown(&mut self, timeout: Duration) {
         let shown_ns = self.shown_ns();
         let now_ns = match timeout {
@@ -376,7 +376,7 @@ impl Run {
         self.owed.shut_down(over_ns, now_ns, shown_ns);
     }
 
-    /// Begins a handle's shutdown, in the turn that it causes.
+    /// Begins the shutdown that a handle has requested, in the turn that the request causes.
     fn takes_shutdown(&mut self) {
         if let Some(requested) = self.owed.shutdown_from_outside.take() {
             let ms = u64::try_from(requested.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX);
@@ -408,7 +408,7 @@ impl Run {
         self.owed.outside_left_over = !self.owed.outside.is_empty();
     }
 
-    /// Waits. Returns whether a turn has begun, which a loop that is shut down does not do.
+    /// Waits. Returns false if the loop is shut down, so that no turn has begun.
     fn waits(&mut self, turn: &Turn, budgets: Budgets) -> bool {
         let done = self.is_done();
         assert_eq!(self.fixture.ev.stats().shut_down, done);
@@ -421,7 +421,8 @@ impl Run {
         self.fixture.backend.set_lock_free(turn.lock_is_free);
         let timeout = self.fixture.ev.prepare().unwrap().timeout;
         self.check_timeout(before_ns, timeout);
-        // A worker that stops listening drops the reports of its listeners, and gets them again later.
+        // A worker that stops listening drops the events of its listeners, and gets them again
+        // later.
         self.owed.knocked &= self.fixture.ev.stats().listening;
         let events = self.reports(turn, budgets.batch);
         self.fixture.time.advance(turn.time_passes);
@@ -531,7 +532,7 @@ fn grace() -> impl Strategy<Value = Duration> {
     ]
 }
 
-/// The grace on the loop's clock, which is behind by a resolution.
+/// The grace on the loop's clock, which may be behind by a resolution. So the resolution is added.
 fn grace_ns(grace: Duration, resolution: Option<Duration>) -> u64 {
     let behind = resolution.filter(|_| !grace.is_zero());
     let shown = grace + behind.unwrap_or_default();
@@ -572,7 +573,7 @@ proptest! {
             prop_assert_eq!(histograms.timer_lateness_ns().count(), stats.expired);
             prop_assert_eq!(histograms.events().count(), stats.turns);
             if watched || resolution.is_none() {
-                // All turns except the last one are recorded, because that is not over.
+                // All turns except the last one are recorded, because the last one is not over.
                 prop_assert_eq!(histograms.turn_ns().count(), stats.turns.saturating_sub(1));
             }
         }

@@ -1,4 +1,5 @@
-//! A clock that is updated only at ticks. Here the loop reads the source to find the ticks.
+//! A clock that is updated only at ticks. With a fake backend, the loop reads the clock's source to
+//! find the ticks.
 
 use std::time::Duration;
 
@@ -116,7 +117,8 @@ fn a_timer_that_is_armed_just_before_a_tick_is_not_early() {
     }
 }
 
-/// The clock has just been updated, so all of the added time is waiting: two resolutions in all.
+/// The clock has just been updated, so the resolution that is added to the deadline makes the timer
+/// late. The wait for the next tick makes it later by at most another resolution.
 #[test]
 fn a_timer_armed_at_a_tick_is_late_by_at_most_two_resolutions() {
     for after_ms in [1, 99, 100, 101] {

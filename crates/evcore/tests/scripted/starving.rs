@@ -22,7 +22,8 @@ enum Hog {
     FloodOfClients,
     /// Another thread posts the same token again and again. Its posts merge.
     FloodOfPosts,
-    /// The connection stays, and is marked idle again, each time that it is evicted.
+    /// The program marks the connection idle again after each step, and does not close it when it
+    /// is evicted.
     NeverLeaves,
 }
 
@@ -112,7 +113,8 @@ impl Flooded {
         self.fixture.backend.report(reported);
     }
 
-    /// Returns the number of turns until all of these steps have come. Checks that no turn is long.
+    /// Returns the number of turns until all of these steps have come. Checks that no turn exceeds
+    /// its budgets.
     fn turns_until(&mut self, mut missing: Vec<Recorded>, reported: &[(Token, Ready)]) -> usize {
         let mut turns = 0;
         while !missing.is_empty() {
@@ -141,8 +143,8 @@ impl Flooded {
         turns
     }
 
-    /// Makes one step for each source except the listeners, behind all others of that source. It makes
-    /// an eviction only in a shutdown.
+    /// Causes one step of each source except the listeners, behind all other steps of that source.
+    /// It causes an eviction only in a shutdown.
     fn last_of_all(&mut self, shuts_down: bool) -> (Vec<Recorded>, Vec<(Token, Ready)>) {
         let fixture = &mut self.fixture;
         let [ready, timed, posted, put_off, outside, idle] = [(); 6].map(|()| fixture.join());
@@ -181,7 +183,8 @@ fn no_source_of_steps_starves_in_all_floods_at_once() {
         let mut flooded = Flooded::new(&HOGS, locks);
         let (missing, reported) = flooded.last_of_all(shuts_down);
         let turns = flooded.turns_until(missing, &reported);
-        // The post of the flood comes before `outside`, and hogs take half of the posted steps.
+        // The flood's post from another thread comes before that of `last_of_all`, and hogs take
+        // half of the posted steps.
         assert!(turns <= 5, "{turns} turns");
     }
 }

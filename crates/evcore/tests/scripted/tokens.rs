@@ -81,7 +81,8 @@ fn a_value_ends_with_its_token() {
     let old = fixture.ev.add_unwatched().unwrap();
     assert_eq!(conns.insert(old, "old"), None);
     assert_eq!(conns.insert(old, "older"), Some("old"));
-    // Only the loop has closed the token. No later token finds the value that is left.
+    // The token was removed from the loop only, so its value is still in the map. No later token
+    // finds that value.
     fixture.ev.remove(old);
     let new = fixture.ev.add_unwatched().unwrap();
     assert_eq!(new.index(), old.index());

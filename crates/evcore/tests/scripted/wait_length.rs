@@ -64,7 +64,7 @@ fn the_time_of_the_handlers_shortens_the_wait() {
     fixture.arm_ms(token, Timer::READ, 40);
     fixture.time.advance(30 * MS + NS);
     assert_eq!(timeout(&mut fixture), Some(10 * MS - NS));
-    // If the handlers took longer than that, the loop does not wait.
+    // If the handlers took longer than the timer, the loop does not wait.
     fixture.arm_ms(token, Timer::READ, 40);
     fixture.time.advance(50 * MS);
     assert_eq!(timeout(&mut fixture), Some(Duration::ZERO));
@@ -140,7 +140,7 @@ fn work_after_a_failed_wait_shortens_the_next_wait() {
 
 #[test]
 fn a_timer_is_never_early_by_so_much_as_a_nanosecond() {
-    // The turn begins within a millisecond or at its edges.
+    // The turn begins at the edges of a millisecond or within it.
     for begun_ns in [0, 1, 500_000, 999_999] {
         for after in [NS, MS - NS, MS, MS + NS, 5 * MS + 999_999 * NS] {
             let mut fixture = Fixture::new();
@@ -354,7 +354,7 @@ fn halves_of_a_wait_in_any_order_lose_nothing() {
     assert_eq!(fixture.ev.prepare().unwrap().timeout, Some(Duration::ZERO));
     assert_eq!(fixture.rest(), [], "the turn has not begun");
     assert_eq!(fixture.ev.prepare().unwrap().timeout, Some(Duration::ZERO));
-    // A whole wait plans again, and ends the prepared one.
+    // `wait` makes a new plan, in place of the prepared one.
     fixture.wait();
     assert_eq!(fixture.rest(), [readable(token)]);
     fixture.arm_ms(token, Timer::READ, 40);

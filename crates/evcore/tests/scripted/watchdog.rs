@@ -15,8 +15,8 @@ fn watched(listeners: usize) -> Fixture {
     Fixture::with_instruments(listeners, InstrumentOptions::new().watchdog(LIMIT))
 }
 
-/// Makes a turn in which one step takes `ms` and the others take a millisecond each. Returns its
-/// report.
+/// Makes a turn in which one step takes `ms` and the others take a millisecond each. Returns the
+/// report of that turn.
 fn turn_with_a_slow(fixture: &mut Fixture, slow: Recorded, ms: u64) -> Option<SlowTurn> {
     fixture.wait();
     while let Some(recorded) = fixture.step() {
@@ -31,7 +31,7 @@ fn turn_with_a_slow(fixture: &mut Fixture, slow: Recorded, ms: u64) -> Option<Sl
     fixture.ev.instruments().take_slow_turn()
 }
 
-/// Gives the next turn one step of each kind.
+/// Causes one step of each kind in the next turn. Returns each step with its record.
 fn one_of_each(fixture: &mut Fixture) -> [(Recorded, Record); 5] {
     let [a, b, c] = [(); 3].map(|()| fixture.join());
     fixture.arm_ms(b, Timer::WRITE, 1);
