@@ -56,7 +56,7 @@ fn the_page_goes_on_when_the_server_is_back() {
 }
 
 #[test]
-fn the_page_asks_once_a_second_and_not_if_paused_or_hidden() {
+fn the_page_polls_once_a_second_and_not_if_paused_or_hidden() {
     let server = Server::start(&["--workers", "1"]);
     let Some(mut page) = Page::open(&server) else {
         return;

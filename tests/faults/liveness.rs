@@ -66,7 +66,7 @@ fn when_the_accepting_worker_is_killed_another_accepts() {
 }
 
 #[test]
-fn when_the_accepting_worker_is_stopped_another_accepts() {
+fn when_the_accepting_worker_is_suspended_another_accepts() {
     for policy in POLICIES {
         let server = start(policy);
         // No other worker can accept from the suspended worker's own listener.

@@ -95,7 +95,7 @@ fn under_mutex_only_the_others_wake_once_in_a_delay() {
 }
 
 #[test]
-fn the_only_worker_that_is_not_stopped_accepts() {
+fn the_only_worker_that_is_not_suspended_accepts() {
     for policy in ["least-loaded", "exclusive"] {
         let server = start(policy);
         for awake in 0..WORKERS {

@@ -127,8 +127,8 @@ fn reloads_lose_no_request_of_a_busy_client() {
                 drop(end);
                 let clients = clients.into_iter().map(|client| client.join());
                 let counts = clients.map(|client| client.expect("no client failed"));
-                let (connections, late) = counts.fold((0, 0), |(connections, late), it| {
-                    (connections + it.0, late + it.1)
+                let (connections, late) = counts.fold((0, 0), |(connections, late), count| {
+                    (connections + count.0, late + count.1)
                 });
                 if moves {
                     let all = u32::try_from(CLIENTS).expect("few");

@@ -213,7 +213,7 @@ impl LineServer {
         }
         conn.readable |= ready.is_readable() || ready.is_read_closed();
         let is_posted = self.ev.stats().posted > self.posted;
-        if is_posted && matches!(conn.request, Some(it) if it.method.is_posted()) {
+        if is_posted && matches!(conn.request, Some(request) if request.method.is_posted()) {
             self.answer(token);
         }
         self.progress(token);

@@ -34,7 +34,7 @@ const STOP: Duration = Duration::from_secs(4);
 
 /// The faults of outgoing connections, jobs, datagrams and channels, which this server does not
 /// use.
-const NOT_MET: [Fault; 10] = [
+const UNUSED_FAULTS: [Fault; 10] = [
     Fault::ImmediateConnect,
     Fault::ConnectRefused,
     Fault::ConnectTimeout,
@@ -106,7 +106,7 @@ fn run(sim: &Sim, config: Config, behaviour: Behaviour) -> Served {
     }
     shut_down(&mut server, workers);
     clients.iter().for_each(TestClient::check);
-    let has_met = |fault| sim.fault_count(fault) > 0;
+    let has_occurred = |fault| sim.fault_count(fault) > 0;
     let came = clients.len();
     let replaces: usize = clients.iter().map(TestClient::replaces).sum();
     Served {
@@ -114,8 +114,8 @@ fn run(sim: &Sim, config: Config, behaviour: Behaviour) -> Served {
         replaces,
         reasons,
         circumstances: Circumstances {
-            clock_jumps: has_met(Fault::ClockJump),
-            may_refuse: own_listeners && (stops_worker || has_met(Fault::Kill)),
+            clock_jumps: has_occurred(Fault::ClockJump),
+            may_refuse: own_listeners && (stops_worker || has_occurred(Fault::Kill)),
             may_evict: stops_worker || came + replaces > slots,
             stops_worker,
         },
@@ -221,7 +221,7 @@ fn all_invariants_hold_under_every_fault() {
             "only {answered} of {stayed} that stayed were answered"
         );
         for (count, fault) in counts.iter().zip(Fault::ALL) {
-            let is_met = !NOT_MET.contains(&fault);
+            let is_met = !UNUSED_FAULTS.contains(&fault);
             assert_eq!(*count > 0, is_met, "{fault:?} occurred {count} times");
         }
     }

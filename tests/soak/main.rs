@@ -88,7 +88,7 @@ fn disturbed<T>(
     Some(reports)
 }
 
-fn wrk_loses_sessions_of_the_dead_only(options: &[&str]) {
+fn wrk_loses_only_sessions_of_killed_workers(options: &[&str]) {
     let upstream = Server::start(&["--workers", "3"]);
     let proxy = proxy(upstream.address(), "3");
     let mut killed = Killed::default();
@@ -107,12 +107,12 @@ fn wrk_loses_sessions_of_the_dead_only(options: &[&str]) {
 
 #[test]
 fn wrk_with_kept_connections_loses_sessions_of_the_dead_only() {
-    wrk_loses_sessions_of_the_dead_only(&[]);
+    wrk_loses_only_sessions_of_killed_workers(&[]);
 }
 
 #[test]
 fn wrk_with_closed_connections_loses_sessions_of_the_dead_only() {
-    wrk_loses_sessions_of_the_dead_only(&["-H", "Connection: close"]);
+    wrk_loses_only_sessions_of_killed_workers(&["-H", "Connection: close"]);
 }
 
 /// iperf3's control connection and its 8 streams belong to at most 9 workers. Other workers are

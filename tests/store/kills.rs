@@ -120,13 +120,13 @@ pub(super) fn descriptors(pid: u32) -> Vec<String> {
 
 /// The descriptors of the workers and the master. The output of a failed test has each change.
 #[derive(Default)]
-struct Looks {
+struct DescriptorWatch {
     last: Vec<Vec<String>>,
     /// Number of looks since the last change.
     same: u32,
 }
 
-impl Looks {
+impl DescriptorWatch {
     fn look(&mut self, server: &Server) -> &[Vec<String>] {
         let processes = server.worker_pids().into_iter().chain([server.pid()]);
         let now: Vec<_> = processes.map(descriptors).collect();
@@ -143,7 +143,7 @@ impl Looks {
 fn no_descriptor_and_no_process_is_left_after_kills() {
     let server = start(2, &[]);
     drop(connect(&server, 60));
-    let mut looks = Looks::default();
+    let mut looks = DescriptorWatch::default();
     // While the server starts, or closes connections, it may stand still for some looks.
     eventually("the server is quiet", || {
         looks.look(&server).len() == 3 && looks.same == 100

@@ -45,7 +45,7 @@ fn imports(tree: &Tree, src: &str) -> (Imports, Vec<String>) {
             .split(['/', '.'])
             .next()
             .unwrap_or_default();
-        for import in firsts(&without_tests(text)) {
+        for import in imported_modules(&without_tests(text)) {
             if import == name {
                 continue;
             }
@@ -76,7 +76,7 @@ fn without_tests(text: &str) -> String {
 }
 
 /// The names that follow `crate::`, directly or in braces.
-fn firsts(text: &str) -> Vec<String> {
+fn imported_modules(text: &str) -> Vec<String> {
     let mut names = Vec::new();
     for after in text.split("crate::").skip(1) {
         match after.strip_prefix('{') {

@@ -70,7 +70,7 @@ mv mutants/new mutants/target
 "#;
 
 /// A step for each mutant that is not slow.
-pub(crate) fn everyday() -> Result<Plan> {
+pub(crate) fn all_but_slow() -> Result<Plan> {
     let mut plan = plan("")?;
     plan.steps
         .retain(|step| !SLOW.iter().any(|slow| step.name.ends_with(slow)));

@@ -63,8 +63,8 @@ impl Plan {
         let mut kinds = BTreeMap::<&str, Vec<&str>>::new();
         for step in &all.steps {
             let (kind, part) = step.kind_and_part();
-            let is_it = |own: &Step| own.name == step.name || own.kind_and_part().0 == step.name;
-            if !self.steps.iter().any(is_it) {
+            let is_here = |own: &Step| own.name == step.name || own.kind_and_part().0 == step.name;
+            if !self.steps.iter().any(is_here) {
                 kinds.entry(kind).or_default().extend(part);
             }
         }

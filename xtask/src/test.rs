@@ -45,7 +45,7 @@ pub(crate) fn ci(workspace: &Workspace) -> Result<Plan> {
         .and(deny::plan())
         .command("packages", "cargo xtask packages")
         .and(targets::plan(workspace, targets::SOME))
-        .and(mutants::everyday()?);
+        .and(mutants::all_but_slow()?);
     let plan = plan.without(&nightly::plan(workspace), LEFT);
     Ok(plan.without(&nightly::beyond_the_toolchain(workspace)?, LEFT))
 }

@@ -179,7 +179,7 @@ fn a_panic_that_ends_the_worker_ends_its_task_too() {
 
 #[test]
 #[should_panic(expected = "a bug")]
-fn a_panic_ends_the_worker_by_option() {
+fn a_panic_ends_the_worker_if_the_option_is_on() {
     let mut runtime = Runtime::new().unwrap();
     runtime.executor().set_resumes_panics(true);
     let _ = runtime.block_on(async {

@@ -15,12 +15,12 @@ impl Client {
     /// the backlog.
     pub(crate) fn connect(address: SocketAddr) -> io::Result<Client> {
         let client = Client(TcpStream::connect(address)?);
-        client.patience(PATIENCE);
+        client.set_timeout(PATIENCE);
         Ok(client)
     }
 
     /// Sets the limit of the wait for a response.
-    pub(crate) fn patience(&self, time: Duration) {
+    pub(crate) fn set_timeout(&self, time: Duration) {
         let set = self.0.set_read_timeout(Some(time));
         set.expect("it is more than no time");
     }

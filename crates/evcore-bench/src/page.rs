@@ -67,10 +67,10 @@ pub(crate) fn write(run: &Run, docs: &Path) -> Result {
         sections += &part.section(report.as_ref());
         if let Some(report) = &report {
             fs::write(folder.join(format!("{}.md", part.name)), part.full(report))?;
-            for it in &part.pictures {
-                let table = part.tables.iter().find(|table| table.name == it.table);
+            for picture in &part.pictures {
+                let table = part.tables.iter().find(|table| table.name == picture.table);
                 let unit = &table.expect("a picture is of a table").unit;
-                it.draw(unit, report, &folder)?;
+                picture.draw(unit, report, &folder)?;
             }
         }
     }

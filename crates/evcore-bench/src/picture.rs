@@ -32,7 +32,9 @@ impl Picture {
         let values = |peer: &str| -> Vec<(i32, f64)> {
             let median = |column: &str| Some(report.spread(&self.table, peer, column)?.median);
             let values = columns.iter().map(|(at, column)| (*at, median(column)));
-            values.filter_map(|(at, it)| Some((at, it?))).collect()
+            values
+                .filter_map(|(at, value)| Some((at, value?)))
+                .collect()
         };
         let peers = report.names(&self.table, 1).into_iter();
         let rows = peers.map(|peer| (peer.to_owned(), values(peer)));

@@ -65,8 +65,13 @@ impl Report {
     }
 
     /// Returns the value, or records why a peer takes no part.
-    pub(crate) fn or_absent<T>(&mut self, peer: &str, it: Result<T, impl ToString>) -> Option<T> {
-        it.map_err(|reason| self.absent(peer, &reason.to_string()))
+    pub(crate) fn or_absent<T>(
+        &mut self,
+        peer: &str,
+        result: Result<T, impl ToString>,
+    ) -> Option<T> {
+        result
+            .map_err(|reason| self.absent(peer, &reason.to_string()))
             .ok()
     }
 

@@ -82,7 +82,7 @@ impl Run {
             let version = version.filter(|(_, version)| !version.is_empty());
             report.versions.extend(version);
         }
-        report.context = context.map(|(name, it)| (name.to_owned(), it)).into();
+        report.context = context.map(|(name, value)| (name.to_owned(), value)).into();
         fs::write(self.file(&part.name), serde_json::to_vec_pretty(&report)?)
     }
 

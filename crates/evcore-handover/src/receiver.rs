@@ -68,7 +68,7 @@ impl<D: Descriptor> Receiver<D> {
             }
             Ok(Received::Message(packet)) => {
                 let length = packet.length.min(self.buffer.len());
-                match self.understand(&self.buffer[..length], &packet) {
+                match self.decode_batch(&self.buffer[..length], &packet) {
                     Ok((number, entries)) => Ok(Some(self.batch(number, entries, packet))),
                     Err(error) => {
                         self.refuse_message(length, &error);
@@ -80,7 +80,7 @@ impl<D: Descriptor> Receiver<D> {
     }
 
     /// The number of a batch, and its connections.
-    fn understand(
+    fn decode_batch(
         &self,
         bytes: &[u8],
         packet: &Packet<D>,

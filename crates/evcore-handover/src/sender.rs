@@ -195,14 +195,14 @@ impl<D: Descriptor> Sender<D> {
                 Received::Nothing => return Ok(None),
                 Received::End => return Err(Error::Ended),
             };
-            if let Some(answer) = self.understand(&bytes[..length])? {
+            if let Some(answer) = self.decode_answer(&bytes[..length])? {
                 return Ok(Some(answer));
             }
         }
     }
 
     /// Decodes an answer. Returns `None` if it is a greeting.
-    fn understand(&mut self, bytes: &[u8]) -> Result<Option<Answer<D>>> {
+    fn decode_answer(&mut self, bytes: &[u8]) -> Result<Option<Answer<D>>> {
         match wire::parse(bytes).map_err(|why| Error::Malformed { why })? {
             Message::Greeting { version } if version == self.version => {
                 // The receiver has its end now, so the channel ends if it dies.

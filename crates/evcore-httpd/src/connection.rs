@@ -330,7 +330,7 @@ impl Connection {
             Some(State::Queued(_)) => (Phase::Reading, Some(Timeout::Room)),
             None if !self.input.is_empty() => (Phase::Reading, Some(Timeout::Head)),
             // Before the first head, and while delivery is checked, a timeout runs already.
-            None if self.timers.keeps_receive() => (Phase::Waiting, self.timers.receive),
+            None if self.timers.receive_timer_goes_on() => (Phase::Waiting, self.timers.receive),
             None => (Phase::Waiting, Some(Timeout::KeepAlive)),
         };
         let send = match self.state.as_deref() {

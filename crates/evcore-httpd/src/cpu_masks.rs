@@ -89,7 +89,7 @@ mod tests {
         parse(text, &cpus(allowed)).unwrap_err()
     }
 
-    fn of_first(affinity: &Affinity, workers: usize) -> Vec<String> {
+    fn cpus_of_workers(affinity: &Affinity, workers: usize) -> Vec<String> {
         (0..workers)
             .map(|worker| affinity.of(worker).to_string())
             .collect()
@@ -98,25 +98,25 @@ mod tests {
     #[test]
     fn auto_gives_each_worker_one_allowed_cpu_in_turn() {
         let affinity = parsed("auto", &[1, 4, 6]);
-        assert_eq!(of_first(&affinity, 5), ["1", "4", "6", "1", "4"]);
+        assert_eq!(cpus_of_workers(&affinity, 5), ["1", "4", "6", "1", "4"]);
     }
 
     #[test]
     fn auto_with_a_mask_uses_its_cpus_from_the_right() {
         let affinity = parsed("auto 1101", &[0, 1, 2, 3]);
-        assert_eq!(of_first(&affinity, 4), ["0", "2", "3", "0"]);
+        assert_eq!(cpus_of_workers(&affinity, 4), ["0", "2", "3", "0"]);
     }
 
     #[test]
     fn the_last_mask_is_for_all_further_workers() {
         let affinity = parsed(" 0101\t1010  10 ", &[0, 1, 2, 3]);
-        assert_eq!(of_first(&affinity, 5), ["0,2", "1,3", "1", "1", "1"]);
+        assert_eq!(cpus_of_workers(&affinity, 5), ["0,2", "1,3", "1", "1", "1"]);
     }
 
     #[test]
     fn leading_zeros_are_ignored() {
         let affinity = parsed(&format!("auto {}1", "0".repeat(5000)), &[0]);
-        assert_eq!(of_first(&affinity, 1), ["0"]);
+        assert_eq!(cpus_of_workers(&affinity, 1), ["0"]);
     }
 
     #[test]

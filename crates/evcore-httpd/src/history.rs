@@ -96,7 +96,11 @@ impl History {
 fn read(sample: &balancer::Scoreboard<LEN>) -> Option<(u64, Snapshot)> {
     let first = sample.read(head());
     fence(Ordering::Acquire);
-    let workers = sample.iter().skip(1).map(|(_, row)| of_row(row)).collect();
+    let workers = sample
+        .iter()
+        .skip(1)
+        .map(|(_, row)| from_row(row))
+        .collect();
     fence(Ordering::Acquire);
     let is_whole = first[NUMBER] != 0 && sample.read(head())[NUMBER] == first[NUMBER];
     let snapshot = Snapshot {
@@ -165,7 +169,7 @@ fn to_row(stats: &WorkerStats) -> [u64; LEN] {
     row
 }
 
-fn of_row(row: [u64; LEN]) -> WorkerStats {
+fn from_row(row: [u64; LEN]) -> WorkerStats {
     let [active, reading, writing, waiting, index] = std::array::from_fn(|at| row[at]);
     let metrics = 5;
     let counters = metrics + Metrics::LEN;
@@ -202,7 +206,7 @@ mod tests {
     #[test]
     fn a_row_has_all_numbers_but_the_histograms() {
         let row = std::array::from_fn(|at| at as u64 + 1);
-        assert_eq!(to_row(&of_row(row)), row);
+        assert_eq!(to_row(&from_row(row)), row);
     }
 
     #[test]

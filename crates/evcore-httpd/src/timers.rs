@@ -127,7 +127,7 @@ impl Timers {
 
     /// Returns whether the receive timer of a waiting connection goes on: it is armed for the first
     /// head or for delivery, and no response was made since.
-    pub fn keeps_receive(&self) -> bool {
+    pub fn receive_timer_goes_on(&self) -> bool {
         let lasts = matches!(self.receive, Some(Timeout::Head | Timeout::Delivery));
         lasts && !self.has_responded
     }

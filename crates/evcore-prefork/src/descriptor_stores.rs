@@ -18,7 +18,7 @@ use rustix::{
 use crate::{
     error::{Error, Result},
     exit::WorkerInfo,
-    idle_marks::IN_ORDER,
+    idle_marks::RETURNED,
     kept::{HandOn, KeptCounts},
     shared_slice::shared_slice,
     store_place::StorePlace,
@@ -75,7 +75,7 @@ impl<'a> DescriptorStores<'a> {
 
     /// Makes the store of a forked worker. If that fails, the worker has no store, and its
     /// [`descriptor_store_error`](Worker::descriptor_store_error) has the reason.
-    pub(crate) fn begin(mut self, worker: &mut Worker, slot: usize) -> InOrder {
+    pub(crate) fn begin(mut self, worker: &mut Worker, slot: usize) -> ReturnReport {
         let place = self.of_slots.get(&slot).map(|place| &self.places[*place]);
         // The other stores belong to the master, so this process must not end them.
         self.of_slots.clear();
@@ -92,10 +92,10 @@ impl<'a> DescriptorStores<'a> {
         let begun = place.ok_or_else(full).and_then(|place| {
             store_process::begin(worker.info(), self.master, place, successors, hand_on)
         });
-        let in_order = InOrder(begun.as_ref().ok().copied());
+        let return_report = ReturnReport(begun.as_ref().ok().copied());
         let doing = "making the descriptor store of a worker (clone)";
         worker.set_idle_marks(begun.map_err(Error::os(doing)));
-        in_order
+        return_report
     }
 
     /// Records which kind of worker takes the connections of the stores from now on.
@@ -200,13 +200,13 @@ impl fmt::Debug for DescriptorStores<'_> {
 /// The means by which a worker reports that its function has returned. The worker's store then ends
 /// too, and hands nothing on.
 #[derive(Debug)]
-pub(crate) struct InOrder(Option<&'static [AtomicU8]>);
+pub(crate) struct ReturnReport(Option<&'static [AtomicU8]>);
 
-impl InOrder {
+impl ReturnReport {
     pub(crate) fn report(&self) {
         if let Some(marks) = self.0 {
             // Standard input is not a connection of the server, so its mark is free.
-            marks[0].store(IN_ORDER, Release);
+            marks[0].store(RETURNED, Release);
         }
     }
 }

@@ -15,7 +15,7 @@ const BUSY: u8 = 2;
 
 /// The mark of a worker whose function has returned. It stands in the place of the mark of standard
 /// input.
-pub(crate) const IN_ORDER: u8 = 255;
+pub(crate) const RETURNED: u8 = 255;
 
 /// The marks of a worker that has died.
 #[derive(Debug, Default)]

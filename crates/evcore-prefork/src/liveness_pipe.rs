@@ -77,7 +77,7 @@ const REPORTS_MAX: u32 = 10;
 
 /// The most times that a worker checks whether its master has ended. It pauses 100 ms after a check
 /// that shows nothing.
-const LOOKS_MAX: u32 = 10;
+const CHECKS_MAX: u32 = 10;
 
 /// The state of a worker's report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -136,12 +136,12 @@ impl ChildEnd {
 ///
 /// The kernel sends only one signal, so a check that shows nothing is repeated.
 pub(crate) fn parent_gone() -> bool {
-    child_end().is_some_and(|end| is_gone(|| look(end), pause))
+    child_end().is_some_and(|end| is_gone(|| check(end), pause))
 }
 
 /// The result of a check of the pipe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Look {
+enum Check {
     /// The master's end is closed.
     Gone,
     /// The master holds its end.
@@ -150,12 +150,12 @@ enum Look {
     Unknown,
 }
 
-/// Repeats `look` until it shows something, at most [`LOOKS_MAX`] times.
-fn is_gone(mut look: impl FnMut() -> Look, pause: impl Fn()) -> bool {
-    for _ in 0..LOOKS_MAX {
-        match look() {
-            Look::Unknown => pause(),
-            shown => return shown == Look::Gone,
+/// Repeats `check` until it shows something, at most [`CHECKS_MAX`] times.
+fn is_gone(mut check: impl FnMut() -> Check, pause: impl Fn()) -> bool {
+    for _ in 0..CHECKS_MAX {
+        match check() {
+            Check::Unknown => pause(),
+            shown => return shown == Check::Gone,
         }
     }
     false
@@ -163,19 +163,19 @@ fn is_gone(mut look: impl FnMut() -> Look, pause: impl Fn()) -> bool {
 
 /// Checks the pipe. First reads all reports of the master, because the close of the master's end
 /// can be read only after them.
-fn look(end: BorrowedFd<'_>) -> Look {
+fn check(end: BorrowedFd<'_>) -> Check {
     let mut report = [0; 1];
     loop {
         return match recv(end, &mut report, RecvFlags::empty()) {
             // The error means that the master ended before it had read a report.
-            Ok((_, 0)) | Err(Errno::CONNRESET | Errno::NOTCONN) => Look::Gone,
+            Ok((_, 0)) | Err(Errno::CONNRESET | Errno::NOTCONN) => Check::Gone,
             Ok(_) => {
                 SUCCESSOR.store(report[0], Ordering::Release);
                 continue;
             }
             // The pipe is open, and empty.
-            Err(Errno::AGAIN) => Look::Held,
-            Err(_) => Look::Unknown,
+            Err(Errno::AGAIN) => Check::Held,
+            Err(_) => Check::Unknown,
         };
     }
 }
@@ -183,7 +183,7 @@ fn look(end: BorrowedFd<'_>) -> Look {
 /// Returns the successor of this worker that the master has reported last.
 pub(crate) fn successor() -> Option<Successor> {
     if let Some(end) = child_end() {
-        look(end);
+        check(end);
     }
     match SUCCESSOR.load(Ordering::Acquire) {
         GENERATION => Some(Successor::Generation),
@@ -200,7 +200,7 @@ pub(crate) fn successor() -> Option<Successor> {
 pub(crate) fn report_ready() {
     let Some(end) = child_end() else { return };
     for _ in 0..REPORTS_MAX {
-        if send(end, b"!", WITHOUT_SIGPIPE).is_ok() || look(end) == Look::Gone {
+        if send(end, b"!", WITHOUT_SIGPIPE).is_ok() || check(end) == Check::Gone {
             return;
         }
         pause();
@@ -255,12 +255,12 @@ mod tests {
     fn a_parent_that_is_gone_is_noticed_with_and_without_a_report() {
         for reports in [false, true] {
             let (parent, child) = liveness_pipe().unwrap();
-            assert_eq!(look(child.0.as_fd()), Look::Held);
+            assert_eq!(check(child.0.as_fd()), Check::Held);
             if reports {
                 send(&child.0, b"!", SendFlags::empty()).unwrap();
             }
             drop(parent);
-            assert_eq!(look(child.0.as_fd()), Look::Gone);
+            assert_eq!(check(child.0.as_fd()), Check::Gone);
         }
     }
 
@@ -269,22 +269,22 @@ mod tests {
         let (parent, child) = liveness_pipe().unwrap();
         for successor in [Successor::Binary, Successor::Restart, Successor::Generation] {
             parent.report_successor(successor);
-            assert_eq!(look(child.0.as_fd()), Look::Held);
+            assert_eq!(check(child.0.as_fd()), Check::Held);
             assert_eq!(super::successor(), Some(successor));
         }
         parent.report_successor(Successor::Binary);
         drop(parent);
-        assert_eq!(look(child.0.as_fd()), Look::Gone);
+        assert_eq!(check(child.0.as_fd()), Check::Gone);
     }
 
     #[test]
     fn an_error_shows_nothing_of_the_parent() {
         let file = std::fs::File::open("Cargo.toml").expect("cargo runs the tests beside it");
-        assert_eq!(look(file.as_fd()), Look::Unknown, "it is not a socket");
+        assert_eq!(check(file.as_fd()), Check::Unknown, "it is not a socket");
     }
 
     /// Returns the result of `is_gone` after exactly these looks.
-    fn gone_after(looks: &[Look]) -> bool {
+    fn gone_after(looks: &[Check]) -> bool {
         let mut left = looks.iter().copied();
         let is_gone = is_gone(|| left.next().expect("it looks no more"), || {});
         assert_eq!(left.next(), None, "it looks again");
@@ -293,12 +293,12 @@ mod tests {
 
     #[test]
     fn a_look_that_shows_nothing_is_repeated() {
-        use Look::{Gone, Held, Unknown};
+        use Check::{Gone, Held, Unknown};
         assert!(gone_after(&[Gone]));
         assert!(!gone_after(&[Held]));
         assert!(gone_after(&[Unknown, Unknown, Gone]));
         assert!(!gone_after(&[Unknown, Held]));
-        assert!(!gone_after(&[Unknown; LOOKS_MAX as usize]));
+        assert!(!gone_after(&[Unknown; CHECKS_MAX as usize]));
     }
 
     #[test]

@@ -19,7 +19,7 @@ impl<'a> DescriptorStores<'a> {
         Err(Error::NoDescriptorStore)
     }
 
-    pub(crate) fn begin(self, _: &mut Worker, _: usize) -> InOrder {
+    pub(crate) fn begin(self, _: &mut Worker, _: usize) -> ReturnReport {
         match self.0 {}
     }
 
@@ -46,8 +46,8 @@ impl<'a> DescriptorStores<'a> {
 
 /// The means by which a worker reports that its function has returned. Never made.
 #[derive(Debug)]
-pub(crate) struct InOrder;
+pub(crate) struct ReturnReport;
 
-impl InOrder {
+impl ReturnReport {
     pub(crate) fn report(&self) {}
 }

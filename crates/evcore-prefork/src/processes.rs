@@ -104,12 +104,12 @@ impl<F: FnOnce(Worker) -> i32> Spawn for Processes<'_, F> {
             worker.set_mailboxes(Mailboxes::new(table, slot));
         }
         let number = slot.number(self.workers);
-        let in_order = self.stores.map(|stores| stores.begin(&mut worker, number));
+        let return_report = self.stores.map(|stores| stores.begin(&mut worker, number));
         signals::unblock();
         let work = self.work.expect("no worker is started after a stop");
         let ended = panic::catch_unwind(AssertUnwindSafe(|| work(worker)));
-        if let (Ok(_), Some(in_order)) = (&ended, in_order) {
-            in_order.report();
+        if let (Ok(_), Some(return_report)) = (&ended, return_report) {
+            return_report.report();
         }
         process::exit(ended.unwrap_or(PANICKED))
     }

@@ -52,7 +52,7 @@ use rustix::{
 use crate::{
     error::{Error, Result},
     exit::WorkerInfo,
-    idle_marks::{self, IN_ORDER, Marked},
+    idle_marks::{self, Marked, RETURNED},
     kept::{HandOn, Kept, KeptCounts},
     shared_slice::shared_slice,
     store_place::StorePlace,
@@ -160,7 +160,7 @@ impl Store {
         if dies.is_err() || getppid() != Some(self.master) {
             end(1);
         }
-        if wait_for(self.worker_end.as_fd()).is_err() || self.has_ended_in_order() {
+        if wait_for(self.worker_end.as_fd()).is_err() || self.has_returned() {
             end(0);
         }
         // Reading `/proc` needs a descriptor. If the worker has used up its limit, one is free now.
@@ -187,8 +187,8 @@ impl Store {
         self.place.report(KeptCounts { taken, lost });
     }
 
-    fn has_ended_in_order(&self) -> bool {
-        self.marks[0].load(Acquire) == IN_ORDER
+    fn has_returned(&self) -> bool {
+        self.marks[0].load(Acquire) == RETURNED
     }
 }
 

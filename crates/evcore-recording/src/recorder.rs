@@ -11,7 +11,7 @@ use crate::{
     file,
     filter::{Filter, MakeFilter},
     requests::Requests,
-    writer::{LEAST, Writer},
+    writer::{MIN_BYTES, Writer},
 };
 
 /// Records what a loop gets from outside.
@@ -66,7 +66,10 @@ impl Recorder {
     /// If `bytes` is less than 40.
     #[must_use]
     pub fn in_memory(bytes: usize) -> Self {
-        assert!(bytes >= LEAST, "a recording needs at least {LEAST} bytes");
+        assert!(
+            bytes >= MIN_BYTES,
+            "a recording needs at least {MIN_BYTES} bytes"
+        );
         Self::with(Writer::new(Box::new(vec![0; bytes])))
     }
 
@@ -85,7 +88,10 @@ impl Recorder {
     ///
     /// If `bytes` is less than 40.
     pub fn create(path: impl AsRef<Path>, bytes: usize) -> io::Result<Self> {
-        assert!(bytes >= LEAST, "a recording needs at least {LEAST} bytes");
+        assert!(
+            bytes >= MIN_BYTES,
+            "a recording needs at least {MIN_BYTES} bytes"
+        );
         Ok(Self::with(Writer::new(Box::new(file::create(
             path.as_ref(),
             bytes,

@@ -6,7 +6,7 @@ use crate::{
 };
 
 /// Minimum length of the memory: the header, and room for the mark that nothing else fits.
-pub(crate) const LEAST: usize = HEADER + TURN_HEADER;
+pub(crate) const MIN_BYTES: usize = HEADER + TURN_HEADER;
 
 /// Memory that a recording is written into.
 pub(crate) trait Memory: AsMut<[u8]> + AsRef<[u8]> + Send {}
@@ -33,7 +33,7 @@ impl Writer {
     ///
     /// # Panics
     ///
-    /// If the memory is smaller than [`LEAST`].
+    /// If the memory is smaller than [`MIN_BYTES`].
     pub(crate) fn new(memory: Box<dyn Memory>) -> Self {
         let mut writer = Self {
             memory,

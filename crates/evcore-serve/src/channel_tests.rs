@@ -525,7 +525,7 @@ fn the_rest_of_a_gift_is_sent_when_there_is_room() {
 }
 
 #[test]
-fn a_gift_is_of_all_maps_of_connections_in_one_turn() {
+fn one_plan_covers_all_maps_in_one_turn() {
     let now = Instant::now();
     let (mut ev, mut giving, _taker, mut connections) = gift(3, now);
     giving.send(&mut ev, Vec::new(), now).unwrap();

@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_load_balancer_may_speak_for_itself() {
+    fn a_header_may_have_no_client_address() {
         for header in [
             V1_UNKNOWN.to_vec(),
             b"PROXY UNKNOWN ffff::1 ffff::2 1 2\r\n".to_vec(),

@@ -35,7 +35,7 @@ pub(crate) fn describe(recording: &Recording) -> String {
         describe_connections(&situation, &open, &mut report);
     }
     describe_unconnected(&situation, &mut report);
-    for process in concerned(&situation, &open) {
+    for process in shown_processes(&situation, &open) {
         describe_turns(&situation, process, &open, &mut report);
     }
     report
@@ -63,8 +63,8 @@ fn describe_connections(situation: &Situation<'_>, open: &[EndpointId], report: 
 fn last_ended(situation: &Situation<'_>, report: &mut String) -> Vec<EndpointId> {
     let mut ended: Vec<_> = situation.ended_connections().collect();
     ended.sort_by_key(|(id, outcome)| {
-        let is_content = *outcome == Some(ClientOutcome::Completed);
-        (is_content, Reverse(situation.last_activity(*id)))
+        let has_completed = *outcome == Some(ClientOutcome::Completed);
+        (has_completed, Reverse(situation.last_activity(*id)))
     });
     ended.truncate(CONNECTIONS);
     *report += "No connection is open. The last that ended:\n";
@@ -89,7 +89,7 @@ fn describe_unconnected(situation: &Situation<'_>, report: &mut String) {
 }
 
 /// The processes that run now, and those that hold a connection that is shown.
-fn concerned(situation: &Situation<'_>, open: &[EndpointId]) -> BTreeSet<u32> {
+fn shown_processes(situation: &Situation<'_>, open: &[EndpointId]) -> BTreeSet<u32> {
     let holds = |id: EndpointId| match situation.end(id)?.holder {
         Holder::Process(process) => Some(process),
         _ => None,

@@ -61,8 +61,8 @@ struct Search<F> {
 }
 
 impl<F: FnMut(&Candidate) -> Option<Failure>> Search<F> {
-    /// Tries a candidate, and keeps it if it fails.
-    fn keeps(&mut self, candidate: Candidate) -> bool {
+    /// Tries a candidate, and keeps it if it fails. Returns whether it was kept.
+    fn try_candidate(&mut self, candidate: Candidate) -> bool {
         if self.runs == RUNS_MAX {
             return false;
         }
@@ -90,7 +90,7 @@ impl<F: FnMut(&Candidate) -> Option<Failure>> Search<F> {
                         ..first.restriction
                     },
                 };
-                if self.keeps(candidate) {
+                if self.try_candidate(candidate) {
                     return;
                 }
             }
@@ -100,13 +100,14 @@ impl<F: FnMut(&Candidate) -> Option<Failure>> Search<F> {
     /// Leaves out all faults. If the run does not fail without them, tries to leave out each of
     /// them.
     fn fewer_faults(&mut self) {
-        if self.failure.faults.is_empty() || self.keeps(self.without(&self.failure.faults.clone()))
+        if self.failure.faults.is_empty()
+            || self.try_candidate(self.without(&self.failure.faults.clone()))
         {
             return;
         }
         for fault in self.failure.faults.clone() {
             let candidate = self.without(&[fault]);
-            self.keeps(candidate);
+            self.try_candidate(candidate);
         }
     }
 
@@ -125,7 +126,7 @@ impl<F: FnMut(&Candidate) -> Option<Failure>> Search<F> {
                 },
                 ..self.best
             };
-            if self.keeps(candidate) {
+            if self.try_candidate(candidate) {
                 fails_ns = middle_ns;
             } else {
                 passes_ns = middle_ns;
@@ -148,7 +149,7 @@ impl<F: FnMut(&Candidate) -> Option<Failure>> Search<F> {
         };
         if candidate != self.best {
             self.runs = self.runs.min(RUNS_MAX - 1);
-            self.keeps(candidate);
+            self.try_candidate(candidate);
         }
     }
 

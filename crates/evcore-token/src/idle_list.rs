@@ -53,12 +53,12 @@ pub struct IdleList {
     /// The time at which the next mark is due.
     next_mark_ns: u64,
     // Invariant: both marks are listed.
-    waiting: Option<Waiting>,
+    waiting: Option<SparedRange>,
 }
 
 /// The two marks between which the connections stand that a shutdown does not evict yet.
 #[derive(Clone, Copy, Debug)]
-struct Waiting {
+struct SparedRange {
     after: u32,
     before: u32,
 }
@@ -155,7 +155,7 @@ impl IdleList {
         self.list.newer_than(after)?;
         let before = (after + 1) % MARKS;
         self.add_mark(before);
-        self.waiting = Some(Waiting { after, before });
+        self.waiting = Some(SparedRange { after, before });
         Some(self.grace_ns)
     }
 
@@ -163,7 +163,7 @@ impl IdleList {
     /// shutdown are left out until [`end_grace`](Self::end_grace).
     #[must_use]
     pub fn next_of_shutdown(&self) -> Option<u32> {
-        let Some(Waiting { after, before }) = self.waiting else {
+        let Some(SparedRange { after, before }) = self.waiting else {
             return self.oldest(); // skips the mark that may be left
         };
         let earlier = self.list.oldest().filter(|id| *id != after);
@@ -173,7 +173,7 @@ impl IdleList {
 
     /// Ends the grace of a shutdown, so that the connections that were left out are evicted, too.
     pub fn end_grace(&mut self) {
-        if let Some(Waiting { after, before }) = self.waiting.take() {
+        if let Some(SparedRange { after, before }) = self.waiting.take() {
             self.remove_mark(after);
             self.remove_mark(before);
         }

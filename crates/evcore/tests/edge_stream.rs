@@ -332,7 +332,7 @@ fn readiness_that_is_not_true_is_corrected_by_the_call() {
 }
 
 #[test]
-fn a_call_of_ones_own_drains_only_by_would_block() {
+fn a_call_by_read_with_drains_only_by_would_block() {
     on_each_backend(|mut fixture| {
         fixture.client.write_all(b"hello").unwrap();
         fixture.wait_until(|stream| stream.is_readable());

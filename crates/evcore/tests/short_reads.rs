@@ -16,7 +16,7 @@ const DEADLINE: Duration = Duration::from_secs(30);
 
 /// Reads as `Stream::recv` documents: a short read is the last one, unless the end was reported.
 /// Returns whether the end was found.
-fn saves_the_last_read(ev: &mut EventLoop, stream: &Stream, token: Token, ending: bool) -> bool {
+fn reads_to_the_end(ev: &mut EventLoop, stream: &Stream, token: Token, ending: bool) -> bool {
     let mut buffer = [0; 16];
     loop {
         match stream.recv(&mut buffer) {
@@ -58,7 +58,7 @@ fn a_short_read_is_the_last_one_unless_the_end_was_reported() {
                     panic!("{kind}, {together}: it waits for an end that was there");
                 };
                 ending |= ready.is_read_closed();
-                if saves_the_last_read(&mut ev, &new.stream, token, ending) {
+                if reads_to_the_end(&mut ev, &new.stream, token, ending) {
                     break;
                 }
                 if !together {

@@ -138,7 +138,7 @@ fn a_pool_of_another_runtime_is_refused() {
 }
 
 #[test]
-fn the_end_of_a_child_process_is_awaited() {
+fn the_output_of_a_child_is_read_to_its_end() {
     // The output of the child ends with the child.
     block_on(async {
         let mut child = std::process::Command::new("sh")

@@ -17,7 +17,7 @@ const WORKERS: [usize; 2] = [2, 4];
 const CLIENTS: [usize; 2] = [40, 400];
 
 /// The only server that `wrk` loads, because each run of `wrk` takes a second.
-const JUDGED: &str = "httpd least-loaded";
+const UNDER_WRK: &str = "httpd least-loaded";
 
 /// Measures all peers. In each round there is a burst for each column, and for one server also a
 /// run of `wrk`.
@@ -46,7 +46,7 @@ fn round(peer: &Program, report: &mut Report) -> Result<(), String> {
                 "bursts: {}, {column}: index {even:.3}, {wakes:.3} wakes a connection",
                 peer.name
             );
-            if peer.name == JUDGED {
+            if peer.name == UNDER_WRK {
                 let shares = wrk(&peer.start(workers)?, clients)?;
                 let even = jain(&shares, workers);
                 report.add("jain wrk", &peer.name, &column, even);

@@ -48,7 +48,7 @@ pub(crate) fn measure(run: &Run, report: &mut Report) {
                     longest.map_or(f64::NAN, |took| took.as_secs_f64() * 1e3)
                 };
                 report.add("kill", &program.name, column, longest(KILLS, kill_one));
-                whole(&server);
+                wait_until_whole(&server);
                 report.add("stop", &program.name, column, longest(STOPS, stop_one));
                 true
             });
@@ -72,11 +72,11 @@ fn kill_one(server: &Server) -> Duration {
 /// Stops the worker that would accept next until another one has accepted, and returns the time
 /// until then. It is stopped for at most [`STOPPED`].
 fn stop_one(server: &Server) -> Duration {
-    let stopped = front(server);
+    let stopped = next_to_accept(server);
     process::signal(stopped, Signal::STOP);
     let began = Instant::now();
     let mut client = Client::connect(server.address).expect("the kernel takes it");
-    client.patience(STOPPED);
+    client.set_timeout(STOPPED);
     let answer = client.worker();
     let took = began.elapsed();
     assert!(answer.is_ok() || took >= STOPPED, "no answer: {answer:?}");
@@ -91,7 +91,7 @@ fn accepting(server: &Server) -> io::Result<u32> {
 }
 
 /// The process id of the worker that would accept the next client.
-fn front(server: &Server) -> u32 {
+fn next_to_accept(server: &Server) -> u32 {
     server.wait_until_idle();
     let front = accepting(server).expect("all workers are there");
     server.wait_until_idle();
@@ -102,8 +102,8 @@ fn front(server: &Server) -> u32 {
 /// `front`.
 fn settled_front(server: &Server) -> u32 {
     loop {
-        whole(server);
-        let front = front(server);
+        wait_until_whole(server);
+        let front = next_to_accept(server);
         if process::age(front) >= SETTLED_AFTER {
             return front;
         }
@@ -111,7 +111,7 @@ fn settled_front(server: &Server) -> u32 {
     }
 }
 
-fn whole(server: &Server) {
+fn wait_until_whole(server: &Server) {
     let is_whole = pace::until(|| server.is_whole());
     assert!(is_whole, "the dead are not replaced");
 }

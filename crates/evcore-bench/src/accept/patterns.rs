@@ -141,7 +141,7 @@ fn uneven(server: &Server, run: &Run) -> (f64, usize) {
     uneven_lifetimes(server, count, |arrival, all| {
         if arrival >= run.scaled(FIRST_SAMPLE) && arrival % SAMPLE_EVERY == SAMPLE_EVERY - 1 {
             samples.push(share_index(
-                &shares(all.iter().map(|(_, it)| it)),
+                &shares(all.iter().map(|(_, count)| count)),
                 server.workers,
             ));
         }

@@ -53,7 +53,7 @@ impl Facade {
         for token in tokens.iter().filter(|_| timers) {
             ev.arm(*token, Timer::READ, Duration::from_secs(10));
         }
-        live(&mut ev, mode);
+        begin_and_end_some(&mut ev, mode);
         let first_index = tokens.first().map_or(0, |token| token.index());
         Facade {
             ev,
@@ -66,7 +66,7 @@ impl Facade {
 
 /// Begins and ends a connection and a timer, as a loop in use has done, because the state that they
 /// leave costs time.
-fn live(ev: &mut EventLoop, mode: Mode) {
+fn begin_and_end_some(ev: &mut EventLoop, mode: Mode) {
     let (near, _far) = UnixStream::pair().expect("descriptors are left");
     let mut ended = TokenMap::new();
     let added = ended.add(ev, near, Interest::READ, mode);

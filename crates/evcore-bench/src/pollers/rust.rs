@@ -183,7 +183,7 @@ impl Ours {
             added.expect("it is not watched yet");
         }
         let mut events = Events::bounded(BATCH);
-        live(
+        begin_and_end_some(
             &mut poller,
             &mut events,
             mode_on(kind),
@@ -195,7 +195,7 @@ impl Ours {
 
 /// Adds and removes one registration, as every poller in use has done, because the state that this
 /// leaves costs time.
-fn live(poller: &mut Poller, events: &mut Events, mode: Mode, free_key: u64) {
+fn begin_and_end_some(poller: &mut Poller, events: &mut Events, mode: Mode, free_key: u64) {
     let (near, _far) = UnixStream::pair().expect("descriptors are left");
     let added = poller.add(&near, free_key, Interest::READ, mode);
     added.expect("it is not watched yet");

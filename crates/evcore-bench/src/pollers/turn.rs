@@ -54,7 +54,7 @@ pub(crate) fn measure(run: &Run, report: &mut Report) {
                 eprintln!("turn: {table}, {column}, of {}", peer.name);
                 let counts = tool.each(run, &format!("pollers {words}"), peer.name);
                 // `sum` would return -0 for no calls.
-                let sum = counts.values().fold(0.0, |sum, it| sum + it);
+                let sum = counts.values().fold(0.0, |sum, count| sum + count);
                 // Two calls are the benchmark's own: they write and read the byte that ends a wait.
                 let own = if column == "no timeout" { 2.0 } else { 0.0 };
                 report.add(table, peer.name, column, sum - own);

@@ -114,7 +114,7 @@ fn expiry(peer: &Peer, script: &Script, column: &str, report: &mut Report) {
         add("serve", serve);
     }
     drop(queue);
-    if !JUDGED.contains(&peer.name) {
+    if !TIMED_CALL_BY_CALL.contains(&peer.name) {
         return;
     }
     let longest = longest_us(|| armed(peer, script, true).time_calls(0, &[]));
@@ -128,7 +128,7 @@ fn expiry(peer: &Peer, script: &Script, column: &str, report: &mut Report) {
 
 /// The queues whose single calls are measured. All of them grow when an id is armed for which they
 /// have no room.
-const JUDGED: [&str; 4] = ["TimerWheel", "TimerTree", "TimerHeap", "Lazy<TimerWheel>"];
+const TIMED_CALL_BY_CALL: [&str; 4] = ["TimerWheel", "TimerTree", "TimerHeap", "Lazy<TimerWheel>"];
 
 /// Microseconds that it takes to arm the last id in an empty queue with room for one id: the least
 /// of three times.

@@ -29,7 +29,7 @@ const PAIRS: usize = 200;
 const BATCH: usize = 1024;
 
 /// Begins and ends a connection and a timer.
-fn live(ev: &mut EventLoop) -> Result<(), Box<dyn Error>> {
+fn begin_and_end_some(ev: &mut EventLoop) -> Result<(), Box<dyn Error>> {
     let (near, _far) = UnixStream::pair()?;
     let mut ended = TokenMap::new();
     let token = ended.add(ev, near, Interest::READ, Mode::Level)?;
@@ -63,7 +63,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
         tokens.push(token);
     }
-    live(&mut ev)?;
+    begin_and_end_some(&mut ev)?;
     let first = tokens[0].index();
     let mut ring = Ring::start(&pairs, active.parse()?, events.parse()?);
     while !ring.is_over() {

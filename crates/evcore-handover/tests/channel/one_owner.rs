@@ -10,7 +10,7 @@ use std::{
 use evcore_handover::{Answer, Connection, Mailbox, Receiver, Sender};
 use proptest::prelude::*;
 
-use crate::{VERSION, exclusive, channel, connections, is_at_end, numbers, send};
+use crate::{VERSION, channel, connections, exclusive, is_at_end, numbers, send};
 
 /// The two sides decide at the same time, at moments that differ from round to round.
 #[test]

@@ -14,7 +14,7 @@ use rustix::{
     process::{Resource, Rlimit, getrlimit, setrlimit},
 };
 
-use crate::{VERSION, accept_one, exclusive, channel, connections, number, numbers, send};
+use crate::{VERSION, accept_one, channel, connections, exclusive, number, numbers, send};
 
 /// Accepts each batch that can still be received. Returns the numbers of the connections that were
 /// accepted, and of those that stay with the sender.

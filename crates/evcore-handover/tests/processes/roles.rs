@@ -23,9 +23,9 @@ pub(crate) fn run(role: &str, words: &[String]) {
     match (role, words.as_slice()) {
         ("sender", [clients, size, death @ ..]) => {
             let (clients, size) = (clients.parse().unwrap(), size.parse().unwrap());
-            Giver::new(clients, Death::new(death)).run(&stdin, size);
+            SenderRole::new(clients, Death::new(death)).run(&stdin, size);
         }
-        ("receiver", death) => Taker::new(stdin, Death::new(death)).run(),
+        ("receiver", death) => ReceiverRole::new(stdin, Death::new(death)).run(),
         other => panic!("no role is called {other:?}"),
     }
 }
@@ -125,12 +125,12 @@ fn answer(role: &str, number: usize, stream: &mut TcpStream) -> bool {
 }
 
 /// The process that gives its clients away.
-struct Giver {
+struct SenderRole {
     waiting: Vec<Connection>,
     death: Death,
 }
 
-impl Giver {
+impl SenderRole {
     fn new(clients: usize, death: Death) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         report("port", [usize::from(listener.local_addr().unwrap().port())]);
@@ -200,12 +200,12 @@ impl Giver {
 }
 
 /// The process that takes the clients of another process.
-struct Taker {
+struct ReceiverRole {
     mailbox: Mailbox,
     death: Death,
 }
 
-impl Taker {
+impl ReceiverRole {
     fn new(mailbox: OwnedFd, death: Death) -> Self {
         Self {
             mailbox: Mailbox::from_fd(mailbox, VERSION),
@@ -240,7 +240,7 @@ impl Taker {
             report("received", batch.connections().iter().map(number));
             self.death.after("received");
             // This stands for a poller's wait: each connection is watched once.
-            wait_for_none(batch.connections());
+            poll_once(batch.connections());
             report("accepting", batch.connections().iter().map(number));
             self.death.after("registered");
             match batch.accept() {
@@ -257,7 +257,7 @@ impl Taker {
     }
 }
 
-fn wait_for_none(connections: &[Connection]) {
+fn poll_once(connections: &[Connection]) {
     let entry = |connection| PollFd::new(connection, PollFlags::IN);
     let mut entries: Vec<_> = connections.iter().map(entry).collect();
     let now = rustix::event::Timespec::default();

@@ -61,7 +61,7 @@ struct Fixture {
     token: Token,
     time: ManualTimeSource,
     /// The memory that the bodies of other connections hold.
-    of_others: usize,
+    others_reserved: usize,
     client: Client,
     /// `None` once the connection is closed.
     connection: Option<Connection>,
@@ -89,7 +89,7 @@ impl Fixture {
             scoreboard,
             token: added.expect("the first"),
             time,
-            of_others: 0,
+            others_reserved: 0,
             client: Client::default(),
             connection: Some(Connection::new(None, &shared)),
             shared,
@@ -199,9 +199,9 @@ impl Fixture {
 
     /// Lets the bodies of other connections hold this many bytes, or as many as are available.
     fn others_hold(&mut self, bytes: usize) {
-        self.shared.bodies.release(self.of_others);
-        self.of_others = bytes.min(BODIES - self.shared.bodies.reserved());
-        assert!(self.shared.bodies.reserve(self.of_others));
+        self.shared.bodies.release(self.others_reserved);
+        self.others_reserved = bytes.min(BODIES - self.shared.bodies.reserved());
+        assert!(self.shared.bodies.reserve(self.others_reserved));
         // The server admits waiting bodies in the same way.
         while let Some(token) = self.shared.bodies.admit_next() {
             assert_eq!(token, self.token);
@@ -274,7 +274,7 @@ impl Fixture {
     fn verify(&self) {
         assert!(self.shared.output.is_empty(), "the buffer is shared");
         let (held, waiting) = self.connection.as_ref().map_or((0, 0), Self::room_of);
-        assert_eq!(self.shared.bodies.reserved(), self.of_others + held);
+        assert_eq!(self.shared.bodies.reserved(), self.others_reserved + held);
         assert_eq!(self.shared.bodies.waiting(), waiting);
         let counts = WorkerStats::sum_of(&self.scoreboard);
         assert_eq!(counts.active, u64::from(self.connection.is_some()));

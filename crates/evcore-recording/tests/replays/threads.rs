@@ -322,7 +322,7 @@ fn a_value_that_uses_another_recorded_value_is_refused() {
 }
 
 #[test]
-fn a_handle_of_an_earlier_loop_reaches_no_later_one() {
+fn a_handle_does_not_reach_a_later_loop() {
     let recorder = Recorder::in_memory(1 << 16);
     let outside = Outside::Recorded(recorder.clone());
     let mut first = recorded(&recorder);
@@ -355,7 +355,7 @@ fn a_restart_of_the_recording_keeps_the_way_to_a_loop() {
 }
 
 #[test]
-fn a_value_is_no_answer_to_an_earlier_question_for_news() {
+fn a_value_does_not_answer_an_earlier_query_for_news() {
     fn run(outside: &Outside) -> (Option<u32>, u32, Option<u32>) {
         let before = outside.news("number", || None);
         let value = outside.value("number", || 7);

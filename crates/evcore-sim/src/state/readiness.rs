@@ -115,8 +115,9 @@ impl State {
     /// paused (as Linux does).
     pub(crate) fn notify_listener_watchers(&mut self, id: ListenerId) {
         let watches = self.net.listeners.socket(id).watches.clone();
-        let is_exclusive =
-            |state: &Self, it: &WatchId| state.pollers[it.poller as usize].is_exclusive(it.id);
+        let is_exclusive = |state: &Self, watch: &WatchId| {
+            state.pollers[watch.poller as usize].is_exclusive(watch.id)
+        };
         for watch in &watches {
             if !is_exclusive(self, watch) {
                 self.mark_ready(*watch, Ready::READABLE);

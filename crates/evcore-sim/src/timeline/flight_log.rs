@@ -134,7 +134,7 @@ struct Drawing {
 struct Facts([String; 3]);
 
 impl Facts {
-    fn learn(&mut self, text: &str) {
+    fn update(&mut self, text: &str) {
         let place = match name(text) {
             "Closed" => return *self = Self::default(),
             "Disarmed" => return self.0[1].clear(),
@@ -193,7 +193,7 @@ impl Drawing {
         let timeline = &mut self.timeline;
         let new_row = || (timeline.add_row(&name_of_row), Facts::default());
         let (row, facts) = self.rows.entry(name_of_row.clone()).or_insert_with(new_row);
-        facts.learn(text);
+        facts.update(text);
         let facts: Vec<_> = facts.0.iter().map(String::as_str).collect();
         let facts: Vec<_> = facts.into_iter().filter(|fact| !fact.is_empty()).collect();
         self.timeline.set(*row, &facts.join("\n"));

@@ -136,9 +136,9 @@ impl Situation<'_> {
                 format!("{} finds the accept lock taken", process(by))
             }
             Event::Unlocked { process: by } => format!("{} releases the accept lock", process(by)),
-            Event::ProcessBegan(it) => format!("{} begins", process(it)),
-            Event::Killed(it) => format!("{} is killed", process(it)),
-            Event::Reaped(it) => format!("the parent notices the death of {}", process(it)),
+            Event::ProcessBegan(index) => format!("{} begins", process(index)),
+            Event::Killed(index) => format!("{} is killed", process(index)),
+            Event::Reaped(index) => format!("the parent notices the death of {}", process(index)),
             Event::ClientAdded(slot) => format!("client {} is added", self.client_number(slot)),
             Event::Joined { process: by, slot } => {
                 format!("{} joins the group in slot {slot}", process(by))
@@ -153,7 +153,7 @@ impl Situation<'_> {
             } => format!("{} rests", process(by)),
             Event::Rests { process: by, .. } => format!("{} no longer rests", process(by)),
             Event::Notified { slot, .. } => format!("the worker in slot {slot} is notified"),
-            Event::Exited(it) => format!("{} exits", process(it)),
+            Event::Exited(index) => format!("{} exits", process(index)),
             Event::JobEnded { process: by, .. } => format!("a job of {} ends", process(by)),
             Event::SentDatagram {
                 process: by,

@@ -368,7 +368,7 @@ impl<'a> Situation<'a> {
         let is_open = |end: &End| !end.is_closed && end.holder != Holder::None;
         let connections = (0..).zip(&self.connections);
         connections
-            .filter(move |(_, it)| it.ends.iter().any(is_open))
+            .filter(move |(_, connection)| connection.ends.iter().any(is_open))
             .map(|(index, _)| EndpointId::client(index))
     }
 
@@ -412,9 +412,9 @@ impl<'a> Situation<'a> {
     ) -> impl Iterator<Item = (EndpointId, Option<ClientOutcome>)> {
         let is_over = |end: &End| end.is_closed || end.holder == Holder::None;
         let connections = (0..).zip(&self.connections);
-        connections.filter_map(move |(index, it)| {
-            let is_over = it.route.is_some() && it.ends.iter().all(is_over);
-            is_over.then_some((EndpointId::client(index), it.outcome))
+        connections.filter_map(move |(index, connection)| {
+            let is_over = connection.route.is_some() && connection.ends.iter().all(is_over);
+            is_over.then_some((EndpointId::client(index), connection.outcome))
         })
     }
 

@@ -272,7 +272,7 @@ fn outcomes(stream: &impl evcore::Transport) -> Vec<Result<String, ErrorKind>> {
 }
 
 #[test]
-fn a_connect_under_way_is_not_reported_by_mistake() {
+fn a_connect_under_way_is_not_reported_spuriously() {
     let sim = sim_with(7, &[Fault::SpuriousReadiness]);
     let (process, other) = (sim.process(), sim.process());
     let _listener = other.listen(server());

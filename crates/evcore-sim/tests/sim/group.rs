@@ -96,7 +96,11 @@ fn when_every_listening_worker_dies_another_is_notified() {
         .apps()
         .map(|(_, app)| app.ev.stats().listening)
         .collect();
-    for (index, _) in listening.iter().enumerate().filter(|(_, it)| **it) {
+    for (index, _) in listening
+        .iter()
+        .enumerate()
+        .filter(|(_, listens)| **listens)
+    {
         workers.kill(index);
     }
     let client = sim.client(address(), Script::new().recv("welcome".len()));

@@ -69,7 +69,7 @@ pub(crate) fn lost_clients(sim: &Sim, bug: Bug) -> Vec<EchoClient> {
 }
 
 /// Runs a server under all faults, and returns the clients that received wrong bytes.
-fn deceived_clients(sim: &Sim, bug: Bug) -> Vec<EchoClient> {
+fn clients_with_wrong_bytes(sim: &Sim, bug: Bug) -> Vec<EchoClient> {
     let mut clients = serve(sim, Faults::all(), bug);
     clients.retain(EchoClient::has_wrong_bytes);
     clients
@@ -87,7 +87,7 @@ fn without_a_bug_no_client_is_lost() {
 fn without_a_bug_no_client_receives_a_wrong_byte() {
     let name = "without_a_bug_no_client_receives_a_wrong_byte";
     check(name, 0..200, |sim| {
-        let deceived = deceived_clients(sim, Bug::None);
+        let deceived = clients_with_wrong_bytes(sim, Bug::None);
         assert!(deceived.is_empty(), "{deceived:?}");
     });
 }
@@ -136,5 +136,5 @@ fn a_single_read_for_each_edge_is_found_within_4_seeds() {
 
 #[test]
 fn a_buffer_that_is_not_cleared_is_found_within_40_seeds() {
-    assert_found(Bug::BufferNotCleared, 40, deceived_clients);
+    assert_found(Bug::BufferNotCleared, 40, clients_with_wrong_bytes);
 }

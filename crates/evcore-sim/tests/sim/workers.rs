@@ -301,7 +301,7 @@ impl App for ReadsFirst {
 }
 
 #[test]
-fn a_killed_worker_is_not_told_that_its_descriptors_are_closed() {
+fn a_killed_worker_gets_no_error_for_its_closed_descriptors() {
     let sim = Sim::new(7);
     sim.set_faults(Faults::none().with(Fault::StreamKill, Probability::ALWAYS));
     let mut workers = Workers::new(&sim, 1, |process, _| {

@@ -193,7 +193,7 @@ fn closing_the_listeners_drops_their_events_of_the_batch() {
 }
 
 #[test]
-fn tokens_keep_their_names_when_the_listeners_are_closed() {
+fn tokens_stay_valid_when_the_listeners_are_closed() {
     let mut fixture = Fixture::listening(2);
     let before = fixture.join();
     fixture.turn();
@@ -214,7 +214,7 @@ fn a_listener_event_without_a_client_makes_no_step() {
 }
 
 #[test]
-fn a_crowded_worker_gives_way_and_does_not_ask_for_the_lock() {
+fn a_crowded_worker_yields_and_does_not_try_the_lock() {
     let mut fixture = Fixture::built(1, |builder, backend| {
         builder
             .connections(16)

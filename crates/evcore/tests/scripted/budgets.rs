@@ -127,7 +127,7 @@ fn a_flood_at_one_listener_does_not_starve_another() {
 }
 
 #[test]
-fn not_even_with_one_client_a_turn() {
+fn with_a_budget_of_one_no_listener_starves() {
     let mut fixture = fixture(
         2,
         Budgets {

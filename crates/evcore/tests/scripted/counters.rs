@@ -28,7 +28,7 @@ fn eventful_turn(fixture: &mut Fixture) -> Stats {
 }
 
 #[test]
-fn every_event_is_a_step_a_listeners_or_stale() {
+fn every_event_is_a_step_or_a_listener_event_or_stale() {
     let stats = eventful_turn(&mut Fixture::listening(1));
     assert_eq!((stats.turns, stats.events, stats.stale), (1, 4, 1));
     assert_eq!((stats.accepted, stats.accept_pauses), (2, 0));

@@ -255,10 +255,6 @@ fn a_connection_with_a_post_over_the_budget_is_not_evicted() {
         };
         fixture.ev.post(a, Ready::READABLE);
         post(&mut fixture, b);
-        if put_off {
-            // This post of `a` merges with the first one.
-            fixture.ev.post_next(a, Ready::READABLE);
-        }
         fixture.connect(0, 1);
         fixture.report_listeners(&[0]);
         assert_eq!(fixture.turn(), [readable(a)], "b was chosen, and has news");

@@ -34,7 +34,7 @@ fn without_the_option_there_are_no_histograms() {
 }
 
 #[test]
-fn a_turn_goes_to_the_next_wait_with_what_comes_after_its_steps() {
+fn a_turn_includes_the_work_after_its_last_step() {
     let mut fixture = measured();
     let token = fixture.join();
     fixture.ev.post(token, Ready::READABLE);

@@ -187,7 +187,7 @@ fn a_connection_that_becomes_idle_meanwhile_is_evicted_too() {
 }
 
 #[test]
-fn it_gives_up_when_its_time_is_over_and_waits_no_longer() {
+fn a_shutdown_ends_at_its_timeout() {
     for mut fixture in fixtures() {
         let token = fixture.join();
         fixture.arm_ms(token, Timer::READ, 60_000);
@@ -260,7 +260,7 @@ fn a_handles_shutdown_begins_and_counts_in_the_next_turn() {
 }
 
 #[test]
-fn a_wait_that_fails_does_not_lose_the_wish_of_a_handle() {
+fn a_wait_that_fails_does_not_lose_the_shutdown_request_of_a_handle() {
     let mut fixture = Fixture::new();
     fixture.ev.handle().shutdown(ms(100));
     fixture.backend.fail_wait();
@@ -271,7 +271,7 @@ fn a_wait_that_fails_does_not_lose_the_wish_of_a_handle() {
 }
 
 #[test]
-fn a_listener_that_cannot_be_taken_out_does_not_hold_it_up() {
+fn a_refused_removal_does_not_delay_a_shutdown() {
     let mut fixture = Fixture::listening(1);
     fixture.turn();
     fixture.backend.fail_removals();

@@ -12,33 +12,33 @@ use crate::{
 
 /// Something that a handler, a client or a thread does repeatedly.
 #[derive(Clone, Copy, Debug)]
-enum Hog {
+enum Flood {
     PostsItself,
     PostsItselfForTheNextTurn,
     /// The handler arms a timer that is due at once.
     RearmsForNoTime,
     IsAlwaysReadable,
     /// More clients than a turn accepts wait at the first listener.
-    FloodOfClients,
+    OfClients,
     /// Another thread posts the same token again and again. Its posts merge.
-    FloodOfPosts,
+    OfPosts,
     /// The program marks the connection idle again after each step, and does not close it when it
     /// is evicted.
     NeverLeaves,
 }
 
-use Hog::{
-    FloodOfClients, FloodOfPosts, IsAlwaysReadable, NeverLeaves, PostsItself,
-    PostsItselfForTheNextTurn, RearmsForNoTime,
+use Flood::{
+    IsAlwaysReadable, NeverLeaves, OfClients, OfPosts, PostsItself, PostsItselfForTheNextTurn,
+    RearmsForNoTime,
 };
 
-const HOGS: [Hog; 7] = [
+const FLOODS: [Flood; 7] = [
     PostsItself,
     PostsItselfForTheNextTurn,
     RearmsForNoTime,
     IsAlwaysReadable,
-    FloodOfClients,
-    FloodOfPosts,
+    OfClients,
+    OfPosts,
     NeverLeaves,
 ];
 
@@ -53,11 +53,11 @@ const BUDGETS: Budgets = Budgets {
 /// A loop with floods of steps, which begin before all other steps.
 struct Flooded {
     fixture: Fixture,
-    hogs: Vec<(Hog, Token)>,
+    hogs: Vec<(Flood, Token)>,
 }
 
 impl Flooded {
-    fn new(kinds: &[Hog], locks: bool) -> Self {
+    fn new(kinds: &[Flood], locks: bool) -> Self {
         let mut fixture = Fixture::built(2, |builder, backend| {
             let builder = builder.budgets(BUDGETS);
             if locks {
@@ -83,13 +83,13 @@ impl Flooded {
             PostsItself => assert!(fixture.ev.post(token, Ready::PRIORITY)),
             PostsItselfForTheNextTurn => assert!(fixture.ev.post_next(token, Ready::PRIORITY)),
             RearmsForNoTime => assert!(fixture.ev.arm(token, Timer::READ, Duration::ZERO)),
-            FloodOfPosts => {
+            OfPosts => {
                 for _ in 0..2 * BUDGETS.posted {
                     fixture.ev.handle().post(token, Ready::PRIORITY);
                 }
             }
             NeverLeaves => assert!(fixture.ev.set_idle(token)),
-            IsAlwaysReadable | FloodOfClients => {}
+            IsAlwaysReadable | OfClients => {}
         }
     }
 
@@ -99,7 +99,7 @@ impl Flooded {
         for (hog, token) in self.hogs.clone() {
             match hog {
                 IsAlwaysReadable => reported.push((self.fixture.fd(token), Ready::READABLE)),
-                FloodOfClients if self.fixture.ev.stats().listening => {
+                OfClients if self.fixture.ev.stats().listening => {
                     self.fixture.connect(0, 2 * BUDGETS.accepts);
                     reported.push((self.fixture.listener_fd(0), Ready::READABLE));
                 }
@@ -166,7 +166,7 @@ impl Flooded {
 
 #[test]
 fn no_source_of_steps_starves_in_any_flood() {
-    for hog in HOGS {
+    for hog in FLOODS {
         for (locks, shuts_down) in [(false, false), (false, true), (true, false), (true, true)] {
             let mut flooded = Flooded::new(&[hog], locks);
             let (missing, reported) = flooded.last_of_all(shuts_down);
@@ -180,7 +180,7 @@ fn no_source_of_steps_starves_in_any_flood() {
 #[test]
 fn no_source_of_steps_starves_in_all_floods_at_once() {
     for (locks, shuts_down) in [(false, false), (false, true), (true, false), (true, true)] {
-        let mut flooded = Flooded::new(&HOGS, locks);
+        let mut flooded = Flooded::new(&FLOODS, locks);
         let (missing, reported) = flooded.last_of_all(shuts_down);
         let turns = flooded.turns_until(missing, &reported);
         // The flood's post from another thread comes before that of `last_of_all`, and hogs take
@@ -192,7 +192,7 @@ fn no_source_of_steps_starves_in_all_floods_at_once() {
 #[test]
 fn each_flood_gets_its_own_steps_among_all_floods() {
     for locks in [false, true] {
-        let mut flooded = Flooded::new(&HOGS, locks);
+        let mut flooded = Flooded::new(&FLOODS, locks);
         let token = |flooded: &Flooded, at: usize| flooded.hogs[at].1;
         for _ in 0..10 {
             // `NeverLeaves` is missing, because without a shutdown it is not evicted.
@@ -213,7 +213,7 @@ fn each_flood_gets_its_own_steps_among_all_floods() {
 #[test]
 fn a_flooded_listener_does_not_starve_another() {
     for locks in [false, true] {
-        let mut flooded = Flooded::new(&HOGS, locks);
+        let mut flooded = Flooded::new(&FLOODS, locks);
         flooded.fixture.turn();
         flooded.fixture.connect(1, 1);
         for turn in 0.. {

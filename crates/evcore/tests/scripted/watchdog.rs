@@ -114,7 +114,7 @@ fn time_after_the_last_step_counts_for_the_turn_only() {
 }
 
 #[test]
-fn a_step_that_the_turn_was_left_at_goes_to_the_next_wait() {
+fn the_last_step_of_a_left_turn_lasts_to_the_next_wait() {
     let mut fixture = watched(0);
     let tokens @ [a, b] = [fixture.join(), fixture.join()];
     fixture.report_readable(&tokens);

@@ -39,7 +39,7 @@ pub(super) fn run_main(name: &str) -> bool {
             println!("outcome {:?}", outcome.unwrap());
         }
         "descriptors of mailboxes" => count_descriptors(),
-        "mailboxes, then none" => then_none(),
+        "mailboxes, then none" => drops_mailboxes_at_upgrade(),
         _ => return false,
     }
     true
@@ -80,7 +80,7 @@ fn count_descriptors() {
 
 /// The main of a binary with mailboxes and, after the upgrade, of one without. The new worker
 /// prints how many of the inherited mailboxes are open in its process.
-fn then_none() {
+fn drops_mailboxes_at_upgrade() {
     let Some(numbers) = env::var_os("EVCORE_MAILBOXES") else {
         return serve_as_processes(2, 1);
     };

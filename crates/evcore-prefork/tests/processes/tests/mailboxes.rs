@@ -19,7 +19,7 @@ tests! {
     clients_sent_to_a_killed_worker_go_to_its_replacement
     an_upgrade_keeps_all_clients
     an_upgrade_to_fewer_workers_keeps_all_clients
-    the_way_back_from_more_workers_keeps_all_clients
+    undoing_an_upgrade_to_more_workers_keeps_all_clients
     an_upgrade_to_another_version_leaves_clients_where_they_are
     a_worker_has_the_mailboxes_and_reads_only_its_own
     a_new_binary_without_mailboxes_closes_those_it_inherits
@@ -214,7 +214,7 @@ fn an_upgrade_to_fewer_workers_keeps_all_clients() {
 }
 
 /// The old binary has no mailbox for the indices that only the new one has.
-fn the_way_back_from_more_workers_keeps_all_clients() {
+fn undoing_an_upgrade_to_more_workers_keeps_all_clients() {
     let mut server = Server::start("mailboxes, then more workers");
     let listens = server.expect("listens").to_vec();
     let new_master = upgrade(&mut server, 2, 4);
