@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use std::{collections::HashMap, env, error::Error, thread};
 
 const CAPACITY: u32 = 1024; // connections of each worker
-const PAUSE: Duration = Duration::from_millis(500); // in accepting, after it has failed
+const PAUSE: Duration = Duration::from_millis(500); // in accepting, after a failed accept
 
 fn main() -> Result<(), Box<dyn Error>> {
     let listener = TcpListener::bind(env::args().nth(1).ok_or("listen where?")?)?;
@@ -21,8 +21,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     thread::scope(|scope| {
         for id in (0..group.workers()).map(WorkerId::from_slot) {
             let (listener, group) = (&listener, &group);
-            // A thread that ends or panics drops its membership, which frees the lock. The parent
-            // of a dead process frees all that it held: `group.release_dead(id)`.
+            // A thread that ends or panics drops its membership, which frees the lock. If workers
+            // are processes, the parent calls `group.release_dead(id)` for a dead one.
             scope.spawn(move || eprintln!("{id}: {:?}", serve(listener, group.join(id))));
         }
     });
@@ -65,7 +65,7 @@ fn serve(listener: &TcpListener, member: Member) -> io::Result<()> {
         let capacity = if now < resumes_at { 0 } else { CAPACITY };
         let now_ms = now.as_millis().try_into().unwrap_or(u64::MAX);
         let plan = worker.plan(now_ms, Load { active, capacity });
-        // With `LeastLoaded`, a loop follows all steps in the documentation of `Plan`, and sets
+        // With `LeastLoaded`, a loop must follow all steps in the documentation of `Plan`, and set
         // `exclusive(true)` if it uses EPOLLEXCLUSIVE.
         let interest = if plan.listening { read } else { nothing };
         epoll::modify(&epoll, listener, LISTENER, interest)?;

@@ -41,7 +41,7 @@ pub struct AcceptMutex {
 }
 
 impl AcceptMutex {
-    /// A lock without an owner. It takes a page of memory.
+    /// Makes a lock without an owner. It takes a page of memory.
     ///
     /// # Errors
     ///
@@ -52,7 +52,7 @@ impl AcceptMutex {
         })
     }
 
-    /// The handle of one worker. A worker process makes it after the fork.
+    /// Makes the handle of one worker. A worker process calls this after the fork.
     #[must_use]
     pub fn lock_handle(&self, id: WorkerId) -> MutexHandle {
         MutexHandle {

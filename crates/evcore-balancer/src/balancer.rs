@@ -2,7 +2,7 @@
 //!
 //! The balancer is pure: it has no clock, no descriptor and no lock of its own. It takes the time
 //! and the load as inputs, tries the lock at most once, and syncs with the group at most once. It
-//! does not register listeners or release the lock. The caller does that, as the [`Plan`] says.
+//! does not register listeners or release the lock. The caller does both, following the [`Plan`].
 
 use std::time::Duration;
 
@@ -93,7 +93,7 @@ impl Balancer {
     /// * `sync` is [`GroupMember::sync`](crate::GroupMember::sync), or [`GroupView::alone`] for a worker
     ///   without a group. It is called at most once, and only by the policies that
     ///   [use a group](Policy::uses_group). A turn in which the last plan [stands](Plan::stands) needs
-    ///   no call.
+    ///   no call of `plan`.
     #[must_use = "the lock may be held from here on"]
     pub fn plan(
         &mut self,

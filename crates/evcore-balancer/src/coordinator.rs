@@ -1,9 +1,9 @@
-//! Plans the turns of one worker: its balancer, its membership, and the last plan.
+//! Plans the turns of one worker, from its balancer, its membership and its last plan.
 //!
-//! A plan is used for more turns while its inputs stay the same. The worker reports its events, and
-//! the next plan takes these reports as its inputs. If the load is that of the last plan and nothing was
-//! reported, a new plan would be the same. So [`keeps_plan`](Coordinator::keeps_plan) compares just
-//! these. The caller compares the time.
+//! A plan is used for several turns, as long as its inputs stay the same. The worker reports its
+//! events, and the next plan takes these reports as its inputs. If the load has not changed since
+//! the last plan and nothing was reported, a new plan would be the same. So
+//! [`keeps_plan`](Coordinator::keeps_plan) compares only the load and the reports.
 //!
 //! Registering listeners, waiting and accepting are up to the caller.
 
@@ -50,26 +50,26 @@ pub struct Coordinator {
     member: Option<Box<dyn GroupMember>>,
     in_group: bool,
     exclusive: bool,
-    // Invariant: only from a plan to the end of that turn's accepts.
+    // Invariant: true only from a plan to the end of that turn's accepts.
     holds_lock: bool,
-    /// The group sees this worker at rest, unless another one has roused it.
+    /// True if this worker has published that it rests. Another member may have roused it since.
     rests: bool,
     /// All inputs of the next plan, except the load and the time.
     reports: Reports,
     /// The number of connections accepted since the last plan.
     accepted: u32,
-    /// The active connections that the last plan was made for; [`FULL`] if no slot was free.
+    /// Number of active connections for which the last plan was made; [`FULL`] if no slot was free.
     planned_active: u32,
     ends_ns: u64,
-    /// This worker takes part in evening out connections.
+    /// True if this worker takes part in evening out connections.
     rebalances: bool,
     /// The number of open connections that the group sees for this worker, and whether the next plan
     /// looks at the spread again.
     open: u32,
     looks_again: bool,
-    /// The connections that move, except those that are idle.
+    /// The counts of idle and of moving connections, for the next plan.
     moves: MoveCounts,
-    // Invariant: until the next plan, the group sees this worker as late if it is late.
+    // Invariant: its `is_late` is the value that this worker has published to the group.
     lateness: Lateness,
 }
 
@@ -79,16 +79,16 @@ const NS_PER_MS: u64 = 1_000_000;
 const NEVER: u64 = u64::MAX;
 
 impl Coordinator {
-    /// Length of a turn, in nanoseconds, from which on the turn is long.
-    /// [`on_turn_end`](Self::on_turn_end) ignores shorter turns.
+    /// Minimum length of a long turn, in nanoseconds. [`on_turn_end`](Self::on_turn_end) ignores
+    /// shorter turns.
     pub const LONG_TURN_NS: u64 = LONG_NS;
 
-    /// The coordinator of a worker that does not listen yet. Without a policy it follows the policy
-    /// of the member, or [`Policy::Off`].
+    /// Makes the coordinator of a worker that does not listen yet. If `policy` is `None`, it
+    /// follows the policy of the member, or [`Policy::Off`] if the member has none.
     ///
     /// # Errors
     ///
-    /// The policy, if it needs a lock or a group and the worker has none.
+    /// Returns the policy if it needs a lock or a group that the worker does not have.
     pub fn new(
         policy: Option<Policy>,
         member: Option<Box<dyn GroupMember>>,
@@ -144,9 +144,10 @@ impl Coordinator {
         self.group().and_then(GroupMember::notifier)
     }
 
-    /// Returns whether the last plan still fits a turn with this many connections. Call it only before
-    /// the plan [ends](Self::plan_ends_at_ns). If the plan holds the lock, this call takes the lock
-    /// again, or returns false. `offer` returns the load to plan with, which may differ from `active`.
+    /// Returns whether the last plan still fits a turn with this many connections. Call it only
+    /// before the plan [ends](Self::plan_ends_at_ns). If the plan holds the lock, this call takes
+    /// the lock again, or returns false. `offer` returns the load for a new plan, which may differ
+    /// from `active`.
     #[inline]
     pub fn keeps_plan(&mut self, active: u32, offer: impl FnOnce() -> Load) -> bool {
         let is_planned = active == self.planned_active;
@@ -178,8 +179,9 @@ impl Coordinator {
         !self.reports.has(Reports::LOCKED) || self.locks_again()
     }
 
-    /// Returns whether the plan of a turn whose wait has not begun fits this load, and no report since
-    /// the plan changes it. Unlike [`keeps_plan`](Self::keeps_plan), this call takes no lock.
+    /// Returns whether the plan of this turn still fits, given this load and the reports since the
+    /// plan. Call it between the plan and the wait. Unlike [`keeps_plan`](Self::keeps_plan), this
+    /// call takes no lock.
     #[must_use]
     pub fn fits_plan(&self, offer: Load) -> bool {
         let is_off = self.balancer.policy() == Policy::Off;
@@ -194,7 +196,7 @@ impl Coordinator {
     }
 
     /// Sets whether this worker takes part in evening out open connections. It has no effect if the
-    /// worker sees no others. A worker that does so follows [`Plan::give`], and calls
+    /// worker sees no others. A worker that takes part follows [`Plan::give`], and calls
     /// [`plan_moves`](Self::plan_moves) before each plan.
     pub fn set_rebalancing(&mut self, rebalances: bool) {
         self.rebalances = rebalances && self.in_group;
@@ -216,9 +218,9 @@ impl Coordinator {
         }
     }
 
-    /// Reports that connections have moved. Report an arrival before you answer it: the group then
-    /// counts these connections twice until the other worker has the answer, and never fails to count
-    /// them.
+    /// Reports that connections have moved. Report an arrival before you answer it, so that the
+    /// group never fails to count these connections. (It counts them twice until the other worker
+    /// gets the answer.)
     ///
     /// # Panics
     ///
@@ -250,7 +252,7 @@ impl Coordinator {
         self.reports |= Reports::MOVED;
     }
 
-    /// Connections that have moved since the last plan.
+    /// Takes the counts of moves since the last plan.
     fn take_moves(&mut self) -> MoveCounts {
         let now = MoveCounts {
             idle: self.moves.idle,
@@ -260,7 +262,7 @@ impl Coordinator {
         mem::replace(&mut self.moves, now)
     }
 
-    /// The spread of the connections, if that may have changed.
+    /// Returns the spread of the connections; `None` if it cannot have changed.
     fn look(&mut self, reports: Reports, now_ns: u64) -> Option<Spread> {
         if !self.rebalances {
             return Some(Spread::default());
@@ -272,12 +274,12 @@ impl Coordinator {
         let group = self.group()?;
         group.publish_open(Some(self.open));
         let spread = group.spread(self.balancer.avoided(now_ns));
-        // While connections are uneven, each plan looks.
+        // While connections are uneven, each plan reads the spread again.
         self.looks_again = spread.is_uneven || spread.give.is_some();
         Some(spread)
     }
 
-    /// Plans a turn, from the reports since the last plan. From here on, the worker may hold the
+    /// Plans a turn, from the reports since the last plan. After this call, the worker may hold the
     /// lock. Pass a load without room if the worker cannot accept, for whatever reason.
     pub fn plan(&mut self, now_ms: u64, load: Load) -> Plan {
         let now_ns = now_ms.saturating_mul(NS_PER_MS);
@@ -311,7 +313,7 @@ impl Coordinator {
     }
 
     /// Publishes the decisions of a plan: leads, notifies, rests and rouses as it requires. Call it
-    /// after the listeners are as planned. Does nothing without a group.
+    /// when the listeners are as planned. Does nothing without a group.
     #[inline]
     pub fn publish(&mut self, plan: &Plan) {
         let has_changed = mem::replace(&mut self.rests, plan.rests) != plan.rests;
@@ -417,9 +419,9 @@ impl Coordinator {
         self.reports |= Reports::LISTENERS_CHANGED;
     }
 
-    /// Reports an event of the [notifier](Self::notifier). If `is_lost`, the poller may report no
-    /// further one, so each turn looks for a notification. Returns false if the worker has no
-    /// group.
+    /// Reports an event of the [notifier](Self::notifier). If `is_lost` is true, the poller may
+    /// report no further event of it, so each turn looks for a notification. Returns false if the
+    /// worker has no group.
     pub fn on_notified(&mut self, is_lost: bool) -> bool {
         self.reports |= Reports::NOTIFIED;
         if is_lost {
@@ -522,7 +524,7 @@ impl Reports {
     const NOTIFIED: Self = Self(1 << 3);
     /// A notification was answered, and no plan has followed it yet.
     const ANSWERED: Self = Self(1 << 4);
-    /// The worker has no plan yet, or the last one was for one turn.
+    /// The worker has no plan yet, or its last plan was for one turn only.
     const UNSETTLED: Self = Self(1 << 5);
     /// The last plan holds the lock, which each turn has to get again.
     const LOCKED: Self = Self(1 << 6);
@@ -534,7 +536,7 @@ impl Reports {
     /// Connections have moved, or this worker has begun or ended to take part in moves.
     const MOVED: Self = Self(1 << 9);
 
-    /// The reports that a plan itself may leave for the next one.
+    /// Reports that may be set right after a plan, so they do not show a later event.
     const OF_PLANNED: Self = Self(
         Self::LISTENER_EVENT.0
             | Self::LEFT_CLIENTS.0

@@ -4,11 +4,13 @@
 //! leader word is empty, or names a worker whose listeners are registered, or names a dead worker.
 //! This holds without a lock, because
 //!
-//! - a member writes only its own id there, and only after it has registered its listeners;
-//! - a member stops only while the word names another member, or after it has removed its own id.
+//! - a member writes only its own id to the leader word, and only after it has registered its
+//!   listeners;
+//! - a member stops listening only while the word names another member, or after it has removed its
+//!   own id from the word.
 //!
-//! A member that stops has read the id of another member, and only that member could remove it
-//! again. The parent clears the words of a dead member.
+//! If a member stops because the word names another one, only that other member can empty the word.
+//! (A third one can only replace the id by its own.) The parent removes the id of a dead member.
 //!
 //! No notification is lost:
 //!
@@ -87,19 +89,19 @@ pub struct WorkerGroup<N = NotifyFd> {
     scoreboards: Vec<Arc<dyn ReleaseDead>>,
 }
 
-/// Something else that is released together with the membership of a dead worker.
+/// An object, such as a scoreboard, that is released together with the membership of a dead worker.
 pub(crate) trait ReleaseDead: fmt::Debug + Send + Sync {
     fn release_dead(&self, dead: WorkerId);
 }
 
-/// The shared memory of a group, and its notifiers.
+/// The shared memory and the notifiers of a group.
 #[derive(Debug)]
 struct Shared<N> {
     mutex: AcceptMutex,
     /// One word: empty, or the id of the leader.
     leader: SharedSlice<AtomicU32>,
     members: SharedSlice<MemberWords>,
-    // Invariant: one for each member, or none at all if the policy does not use a group.
+    // Invariant: one for each slot, or an empty list if the policy does not use a group.
     notifiers: Vec<N>,
 }
 
@@ -115,7 +117,8 @@ impl<N: Notify> WorkerGroup<N> {
         Self::from_parts(policy, notifiers.len(), notifiers)
     }
 
-    /// Makes a group for this many workers. Without notifiers they share only the accept lock.
+    /// Makes a group for this many workers. Without notifiers, the workers share only the accept
+    /// lock.
     pub(crate) fn from_parts(
         policy: Policy,
         workers: usize,
@@ -136,8 +139,9 @@ impl<N: Notify> WorkerGroup<N> {
 
     /// Makes the worker in this slot a member. A worker process joins after the fork.
     ///
-    /// This ends the leadership of a predecessor in this slot, and clears its load and its other words
-    /// except a notification, even if [`release_dead`](Self::release_dead) was not called for it.
+    /// This ends the leadership of a predecessor in this slot, and clears its words except a
+    /// notification and the number of accepted clients, even if
+    /// [`release_dead`](Self::release_dead) was not called for it.
     ///
     /// # Panics
     ///
@@ -158,12 +162,12 @@ impl<N: Notify> WorkerGroup<N> {
     /// Then it notifies members, because the dead worker may have left clients waiting:
     ///
     /// - the least loaded member, because the dead worker may have been the only one that listened,
-    ///   or that the kernel woke for a client;
+    ///   or the only one that the kernel woke for a client;
     /// - each member with an unanswered notification, because the worker that notified it may have
     ///   died before it wrote to the descriptor.
     ///
-    /// The parent calls it after it has reaped the worker and before it starts the replacement. If
-    /// the worker still runs, two workers may own the lock.
+    /// The parent calls this after it has reaped the worker and before it starts the replacement.
+    /// If the worker still ran, two workers could own the lock.
     ///
     /// # Panics
     ///
@@ -188,7 +192,7 @@ impl<N: Notify> WorkerGroup<N> {
         &self.shared.mutex
     }
 
-    /// The number of slots: the most workers that can be members at the same time.
+    /// Number of slots, which is the maximum number of members at the same time.
     #[must_use]
     pub fn workers(&self) -> usize {
         self.shared.members.len()
@@ -429,7 +433,7 @@ impl<N: Notify> Shared<N> {
         }
     }
 
-    /// The sum of the clients that the members have accepted.
+    /// Number of clients that all members together have accepted; it wraps.
     fn clients(&self) -> u32 {
         let clients = |words: &MemberWords| words.clients.load(Ordering::Relaxed);
         self.members.iter().map(clients).fold(0, u32::wrapping_add)
@@ -445,13 +449,13 @@ impl<N: Notify> Shared<N> {
         }
     }
 
-    /// The members that take part in evening out, in the order of their slots.
+    /// The members that take part in evening out connections, in the order of their slots.
     fn places(&self, me: WorkerId) -> impl Iterator<Item = Place> {
         let is_late = self.is_late(me);
         self.ids().filter_map(move |id| {
             let words = self.words(id);
             let open = words.open.load(Ordering::Relaxed).checked_sub(1)?;
-            // This worker may not have published its load yet.
+            // This worker counts as having room, because it may not have published its load yet.
             let has_room = id == me || matches!(words.available_load(), Some((_, false)));
             // A late worker may also give to late ones. If all are late, the loads decide.
             let takes = has_room && (is_late || !self.is_late(id));
@@ -471,7 +475,7 @@ impl<N: Notify> Shared<N> {
 
     fn lead(&self, me: WorkerId) {
         // Release: a member that reads this id also sees the registration. A plain store may
-        // overwrite the id of the old leader, because both are registered.
+        // overwrite the id of the old leader, because the listeners of both are registered.
         self.leader[0].store(me.to_word(), Ordering::Release);
     }
 
@@ -496,7 +500,8 @@ impl<N: Notify> Shared<N> {
         }
     }
 
-    /// Notifies the least loaded of all members. The caller is not a member.
+    /// Notifies the least loaded member that is on time, or else the least loaded late one. The
+    /// caller is not a member.
     fn notify_least_loaded(&self) {
         let [on_time, _] = self.least_loaded_of(self.ids().filter(|id| !self.is_late(*id)));
         if let Some(least) = on_time.or_else(|| self.least_loaded_of(self.ids())[0]) {
@@ -526,7 +531,7 @@ impl<N: Notify> Shared<N> {
     }
 
     /// Returns two members with room: the least loaded one without an unanswered notification, and
-    /// the least loaded one with it. Of equal members it returns the first.
+    /// the least loaded one with it. Of equally loaded members it returns the first.
     fn least_loaded_of(&self, ids: impl Iterator<Item = WorkerId>) -> [Option<Peer>; 2] {
         let mut least: [Option<Peer>; 2] = [None; 2];
         for id in ids {

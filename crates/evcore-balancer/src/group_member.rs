@@ -14,8 +14,8 @@ use crate::{
 /// The accept lock of a worker, and its place in a group.
 ///
 /// A [`Member`](crate::Member) of a [`WorkerGroup`](crate::WorkerGroup) has both. A [`MutexHandle`]
-/// has only the lock. A test or a simulator has its own type. A type that shares only a lock
-/// implements just [`try_lock`](Self::try_lock) and [`unlock`](Self::unlock).
+/// has only the lock. A test or a simulator implements the trait for a type of its own. A type that
+/// shares only a lock implements just [`try_lock`](Self::try_lock) and [`unlock`](Self::unlock).
 ///
 /// ```
 /// use evcore_balancer::GroupMember;
@@ -63,7 +63,7 @@ pub trait GroupMember: fmt::Debug + Send {
     }
 
     /// Publishes the load of this worker, answers a notification, and then reads the state of the
-    /// others.
+    /// other workers.
     ///
     /// If two members do this at the same time, at least one of them sees the load that the other
     /// has published. A [`Member`](crate::Member) reads a cache line for each slot of the group.
@@ -79,8 +79,8 @@ pub trait GroupMember: fmt::Debug + Send {
         let _ = late;
     }
 
-    /// Publishes that this worker has accepted clients since the last call. It is called before
-    /// [`sync`](Self::sync), which returns the sum over all members.
+    /// Adds the clients that this worker has accepted since the last call to the number that it
+    /// publishes. It is called before [`sync`](Self::sync), which returns the sum over all members.
     fn add_clients(&self, accepted: u32) {
         let _ = accepted;
     }
@@ -146,7 +146,7 @@ pub trait GroupMember: fmt::Debug + Send {
 }
 
 impl GroupMember for MutexHandle {
-    /// [`Policy::mutex`], because no other policy works with just a lock.
+    /// Returns [`Policy::mutex`], the only policy that uses a lock and needs no group.
     fn policy(&self) -> Option<Policy> {
         Some(Policy::mutex())
     }

@@ -41,7 +41,7 @@ pub struct Inputs {
     /// [`GroupMember::set_late`](crate::GroupMember::set_late).
     pub late: bool,
     /// The spread of the group's open connections; `None` if nothing has changed since the last
-    /// plan. A worker that gives no connections away sees an even spread.
+    /// plan. A worker that takes no part in evening out gets an even spread.
     pub spread: Option<Spread>,
     /// The connections of this worker that move.
     pub moves: MoveCounts,
@@ -56,7 +56,7 @@ pub struct Inputs {
 pub struct MoveCounts {
     /// Number of connections that are idle, so that they can leave.
     pub idle: u32,
-    /// Number of connections that have left, and that the other worker has not answered yet.
+    /// Number of connections that have left and whose receiver has not answered yet.
     pub leaving: u32,
     /// Number of connections that have left since the last plan.
     pub left: u32,
@@ -81,9 +81,9 @@ pub enum Moved {
     /// This many connections have left for another worker. They count for this worker until the other
     /// one has answered.
     Left(u32),
-    /// The other worker has taken this many of those.
+    /// The other worker has taken this many of the connections that left.
     Taken(u32),
-    /// This many of those have come back.
+    /// This many of the connections that left have come back.
     CameBack(u32),
     /// This many connections have arrived from another worker.
     Arrived(u32),
@@ -105,8 +105,7 @@ impl Inputs {
     }
 }
 
-/// The number of a worker's connections, and the number that it can have. A worker that can have
-/// more has *room*.
+/// The number of a worker's connections, and its capacity. A worker below its capacity has *room*.
 ///
 /// ```
 /// use evcore_balancer::Load;
@@ -166,7 +165,8 @@ pub struct GroupView {
     /// has room.
     pub least_loaded: Option<Peer>,
     /// The least loaded of the other members that have room and have not answered a notification
-    /// yet. Most of them are about to listen. A member that is stopped never answers.
+    /// yet. Such a member is usually about to listen. A stopped member (`SIGSTOP`) does not answer
+    /// until it continues.
     pub pending: Option<Peer>,
     /// True if the sync that made this view has answered a notification.
     pub notified: bool,
@@ -218,7 +218,8 @@ impl GroupView {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Leader {
-    /// No member leads: all members are full, or the last leader has left or died.
+    /// No member leads, for example because all are full, or because the last leader has left or
+    /// died.
     None,
     /// This worker leads.
     Me,

@@ -1,10 +1,10 @@
 //! The lateness of a worker, found from the lengths of its turns.
 //!
-//! A turn is long if it lasts for 10 ms. Each long turn fills a leaky bucket by its length, and the
-//! bucket leaks an eighth of the time that passes. A worker becomes late with a long turn that finds the
-//! bucket not empty and fills it to 40 ms or more. It stays late until the bucket is empty, so a worker
-//! whose long turns take more than an eighth of its time is late all the time. A single long turn, which
-//! any busy system causes, does not count.
+//! A turn is long if it lasts for 10 ms or more. Each long turn adds its length to a leaky bucket,
+//! which leaks an eighth of the time that passes. A worker becomes late with a long turn that finds
+//! the bucket not empty and fills it to 40 ms or more. It stays late until the bucket is empty, so
+//! a worker whose long turns take more than an eighth of its time is late all the time. A single
+//! long turn, which any busy system causes, does not make a worker late.
 
 /// The length from which a turn counts as long.
 pub(crate) const LONG_NS: u64 = 10 * NS_PER_MS;
@@ -12,7 +12,7 @@ pub(crate) const LONG_NS: u64 = 10 * NS_PER_MS;
 /// The bucket leaks one part in this many of the time that passes: an eighth.
 const LEAK: u64 = 8;
 
-/// The content from which the bucket makes a worker late, and (below) the most that it holds.
+/// Minimum content that makes a worker late, and (below) the maximum content.
 const LATE_NS: u64 = 40_000_000;
 const MOST_NS: u64 = 125_000_000;
 
@@ -21,7 +21,8 @@ const NS_PER_MS: u64 = 1_000_000;
 /// The long turns of a worker.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Lateness {
-    /// The time at which the bucket is empty, in whole milliseconds, because plans count in these.
+    /// The time at which the bucket is empty. It is a multiple of a millisecond, because plans
+    /// count in milliseconds.
     empty_at_ns: u64,
     is_late: bool,
 }
@@ -86,7 +87,8 @@ mod tests {
     }
 
     proptest! {
-        /// The oracle keeps all turns, and counts the bucket's content in steps of a millisecond.
+        /// The oracle counts the bucket's content in eighths of a millisecond, and takes one away
+        /// in each millisecond.
         #[test]
         fn a_bucket_agrees_with_a_count_of_each_millisecond(
             turns in prop::collection::vec((10_u64..200, 1_u64..600), 1..40),

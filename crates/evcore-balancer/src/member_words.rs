@@ -1,11 +1,13 @@
 //! The words of a group's member, in shared memory.
 
-// No guarantee depends on the memory order of these counts, so loom does not model them.
+// No guarantee depends on the memory order of the words of type `Count`, so loom does not model
+// them.
 use std::sync::atomic::AtomicU32 as Count;
 
 use crate::sync::{AtomicU32, Ordering};
 
-/// The words of one member, in a cache line of their own. All zero if the slot has no member.
+/// The words of one member, in a cache line of their own. All are zero until the slot has its first
+/// member.
 #[derive(Debug, Default)]
 #[repr(C, align(64))]
 pub(crate) struct MemberWords {
@@ -34,13 +36,14 @@ pub(crate) const RESTS: u32 = 1;
 pub(crate) const ROUSED: u32 = 2;
 
 impl MemberWords {
-    /// Answers a notification. Returns whether one was there. The caller must then act on it.
+    /// Answers a notification, if there is one, and returns whether there was. If so, the caller
+    /// must act on it.
     pub(crate) fn answer(&self) -> bool {
         // Acquire: the cause of the notification happens before the reaction to it.
         replace(&self.notified, 1, 0, Ordering::Acquire)
     }
 
-    /// Rouses the member if it rests. Returns whether it must be woken for that.
+    /// Rouses the member if it rests. Returns whether it rested, so that the caller must wake it.
     pub(crate) fn rouse(&self) -> bool {
         let order = std::sync::atomic::Ordering::Relaxed;
         self.rest.load(order) == RESTS

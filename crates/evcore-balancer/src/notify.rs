@@ -1,4 +1,5 @@
-//! Waking a worker from its wait, as a trait, and the thing that its poller watches for that.
+//! A trait that wakes a worker from its wait, and the descriptor that the worker's poller watches
+//! for that.
 
 use std::{fmt, os::fd::BorrowedFd};
 
@@ -48,7 +49,7 @@ pub trait Notify: fmt::Debug + Send + Sync {
     }
 }
 
-/// The thing that becomes readable when a worker is notified.
+/// A descriptor, real or simulated, that becomes readable when a worker is notified.
 ///
 /// ```
 /// use evcore_balancer::{GroupMember, Notifier, Policy, WorkerGroup, WorkerId};

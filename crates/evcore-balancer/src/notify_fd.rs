@@ -1,7 +1,7 @@
 //! Wakes a worker from another process, by a descriptor that was made before the fork.
 //!
-//! It is an eventfd if the system has it, and a pair of sockets otherwise. It shares only rustix with
-//! the poller's waker, whose flag is in process memory and not in shared memory (decision 0018).
+//! It is an eventfd if the system has it, and a pair of sockets otherwise. It is separate from the
+//! poller's waker, whose flag is in process memory (decision 0018).
 
 use std::io;
 

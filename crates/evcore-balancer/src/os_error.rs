@@ -4,7 +4,8 @@ use std::{fmt, io};
 
 use rustix::io::Errno;
 
-/// Adds the operation that failed, and advice, to the message of an error. Its kind stays the same.
+/// Adds the operation that failed, and advice, to the message of an error. The kind of the error
+/// stays the same.
 pub(crate) fn failed<E: Into<io::Error>>(doing: impl fmt::Display) -> impl FnOnce(E) -> io::Error {
     move |error| {
         let error = error.into();

@@ -1,4 +1,4 @@
-//! The plan of one turn: what a balancer decided, as data.
+//! The plan of one turn: the decision of a balancer, as data.
 
 use std::time::Duration;
 
@@ -11,15 +11,16 @@ use crate::{spread::Give, worker_id::WorkerId};
 ///
 /// 1. If [`leadership`](Plan::leadership) is [`Release`](Leadership::Release), call
 ///    [`GroupMember::step_down`](crate::GroupMember::step_down).
-/// 2. Register or deregister the listeners, or [register them again](Plan::register_again):
-///    deregister, then register.
+/// 2. Register or deregister the listeners. To [register them again](Plan::register_again),
+///    deregister them first.
 /// 3. If `leadership` is [`Acquire`](Leadership::Acquire), call
 ///    [`GroupMember::lead`](crate::GroupMember::lead). The listeners of the leader must be registered.
 /// 4. If [`notify`](Plan::notify) is `Some(peer)`, call
-///    [`GroupMember::notify`](crate::GroupMember::notify) with it. If [`rests`](Plan::rests) has changed
-///    since the last plan, call [`GroupMember::set_resting`](crate::GroupMember::set_resting). If
-///    [`rouses`](Plan::rouses) is set, call [`GroupMember::rouse`](crate::GroupMember::rouse), and if
-///    [`calls`](Plan::calls) is set, call [`GroupMember::rouse_loaded`](crate::GroupMember::rouse_loaded).
+///    [`GroupMember::notify`](crate::GroupMember::notify) with `peer`. If [`rests`](Plan::rests)
+///    has changed since the last plan, call
+///    [`GroupMember::set_resting`](crate::GroupMember::set_resting). If [`rouses`](Plan::rouses) is
+///    set, call [`GroupMember::rouse`](crate::GroupMember::rouse), and if [`calls`](Plan::calls) is
+///    set, call [`GroupMember::rouse_loaded`](crate::GroupMember::rouse_loaded).
 ///    [`Coordinator::publish`](crate::Coordinator::publish) does steps 3 and 4.
 /// 5. Wait, for [`wait_at_most`](Plan::wait_at_most) at most, and accept at most
 ///    [`accepts_at_most`](Plan::accepts_at_most) clients.
@@ -54,15 +55,15 @@ pub struct Plan {
     /// The listeners must be registered with the poller while this turn waits.
     pub listening: bool,
 
-    /// Register the listeners for exclusive wake-ups. It is true only if
-    /// [`Inputs::exclusive`](crate::Inputs::exclusive) is. While a worker keeps listening, it changes
-    /// only together with [`register_again`](Self::register_again).
+    /// Register the listeners for exclusive wake-ups. This is true only if
+    /// [`Inputs::exclusive`](crate::Inputs::exclusive) is. While a worker keeps listening, this
+    /// field changes only together with [`register_again`](Self::register_again).
     pub exclusive: bool,
 
-    /// Register the listeners edge-triggered. This turn leaves clients in the backlog, and the kernel
-    /// must not report them again and again. It is true only if [`exclusive`](Self::exclusive) is.
-    /// While a worker keeps listening, it changes only together with
-    /// [`register_again`](Self::register_again).
+    /// Register the listeners edge-triggered. This turn leaves clients in the backlog, and the
+    /// kernel must not report them again and again. This is true only if
+    /// [`exclusive`](Self::exclusive) is. While a worker keeps listening, this field changes only
+    /// together with [`register_again`](Self::register_again).
     ///
     /// A client that has been reported, and is left in the backlog, counts for the next plan as
     /// [`Inputs::may_have_left_clients`](crate::Inputs::may_have_left_clients), and need not be reported
@@ -81,9 +82,9 @@ pub struct Plan {
 
     /// The longest time that this turn may wait; `None` if the balancer sets no limit.
     ///
-    /// [`Duration::ZERO`] makes the turn poll the listeners once. If no connections move, two plans in a
-    /// row have it only if the first one found clients, so the loop does not spin. The wait is also zero
-    /// if the plan has connections to [give](Self::give).
+    /// [`Duration::ZERO`] makes the turn poll the listeners once. If no connections move, a second
+    /// such plan follows only if the first one found clients, so the loop does not spin. The wait
+    /// is also zero if the plan has connections to [give](Self::give).
     pub wait_at_most: Option<Duration>,
 
     /// Maximum number of connections that this turn may accept; `None` if the balancer sets no
@@ -91,9 +92,10 @@ pub struct Plan {
     /// [rests](Self::rests). A worker that rests, and leaves a client, does not rest in the next plan.
     pub accepts_at_most: Option<u32>,
 
-    /// The plan may be used for more turns, without a call of [`Balancer::plan`](crate::Balancer::plan),
-    /// until [`wait_at_most`](Self::wait_at_most) has passed since it was made, or an input other than
-    /// [`Inputs::now`](crate::Inputs::now) changes.
+    /// The plan may be used for more turns, without a call of
+    /// [`Balancer::plan`](crate::Balancer::plan), until [`wait_at_most`](Self::wait_at_most) has
+    /// passed since the plan was made, or an input other than [`Inputs::now`](crate::Inputs::now)
+    /// changes.
     ///
     /// If the plan [holds the lock](Self::holds_lock), each of these turns tries the lock first. When
     /// the lock is refused, the plan ends.
@@ -110,12 +112,13 @@ pub struct Plan {
     /// for the next client.
     pub rests: bool,
 
-    /// Clients connect again. Members that rest wake up too, because the kernel would wake all of them
-    /// for each client.
+    /// Clients connect again. Wake the members that rest, by
+    /// [`GroupMember::rouse`](crate::GroupMember::rouse), because otherwise the kernel would wake
+    /// all of them for each client.
     pub rouses: bool,
 
-    /// The idle connections that this worker should give to another one. This turn does not wait. Give
-    /// fewer if some cannot leave. Report them by
+    /// The idle connections that this worker should give to another one. This turn does not wait.
+    /// Give fewer if some cannot leave. Report those that leave by
     /// [`Coordinator::on_moved`](crate::Coordinator::on_moved).
     pub give: Option<Give>,
 
@@ -170,7 +173,8 @@ impl Plan {
         }
     }
 
-    /// A turn of a worker that rests. All its registrations before were exclusive.
+    /// A turn of a worker that rests. Before its rest, the worker was registered for exclusive
+    /// wake-ups.
     pub(crate) const fn rest() -> Self {
         Self {
             rests: true,

@@ -40,9 +40,9 @@ pub enum Policy {
 
     /// Only the worker that holds the accept lock listens (nginx: `accept_mutex on`).
     ///
-    /// A worker holds the lock while it waits, and releases it before any handler runs. The lock
-    /// alone does not spread connections evenly: the holder is the only worker awake, so it gets the
-    /// lock again and again.
+    /// A worker holds the lock while it waits, and releases it before any handler runs. By itself,
+    /// the lock does not spread connections evenly, because the holder is the only worker awake and
+    /// gets the lock again and again.
     ///
     /// - The members of a [`WorkerGroup`](crate::WorkerGroup) hand the lock over. If the holder exceeds
     ///   the load of the least loaded member by more than 16 connections plus a sixteenth of that load,
@@ -82,15 +82,15 @@ pub enum Policy {
         delay: Duration,
     },
 
-    /// The workers whose load is near the least listen, with exclusive wake-ups.
+    /// The workers whose load is near the lowest load listen, with exclusive wake-ups.
     ///
-    /// A worker above that limit stops, but never before another worker listens: the
-    /// [leader](crate::Leader) notifies the least loaded worker, and stops when that one has become
-    /// leader. This spreads connections evenly with few wake-ups, even after many connections of one
-    /// worker have ended. While the notified worker has not come, the leader leaves clients in the
-    /// backlog for up to 2 ms, so that a burst is spread too. If no answer comes, it accepts a few of
-    /// them every 2 ms, and after 10 ms all. The workers have to be members of a
-    /// [`WorkerGroup`](crate::WorkerGroup).
+    /// A worker with more connections stops, but never before another worker listens: the
+    /// [leader](crate::Leader) notifies the least loaded worker, and stops when that worker has
+    /// become leader. This spreads connections evenly with few wake-ups, even after many
+    /// connections of one worker have ended. Until the notified worker is leader, the old leader
+    /// leaves clients in the backlog for up to 2 ms, so that a burst is spread too. If no answer
+    /// comes, it accepts a few clients every 2 ms, and after 10 ms all. The workers have to be
+    /// members of a [`WorkerGroup`](crate::WorkerGroup).
     ///
     /// If the leader blocks in a handler, new clients wait until another worker probes the
     /// listeners, at most `delay` later. If a worker is stopped after the kernel has woken it for a
@@ -99,7 +99,7 @@ pub enum Policy {
     /// wake-ups, and sleep until the kernel wakes them for the next client. A worker that is alone in
     /// its group always does this.
     ///
-    /// If the poller has no exclusive wake-ups, the workers near the least load share the accept
+    /// If the poller has no exclusive wake-ups, the workers near the lowest load share the accept
     /// lock.
     LeastLoaded {
         /// The number of connections by which a worker may exceed the least loaded one and still count
@@ -116,15 +116,15 @@ impl Policy {
     /// nginx's `accept_mutex_delay`: half a second.
     pub const DEFAULT_DELAY: Duration = Duration::from_millis(500);
 
-    /// Sixteen accepted connections. Smaller numbers cost more system calls, and spread connections no
-    /// more evenly.
+    /// The default of `readd_every` in [`Exclusive`](Policy::Exclusive): 16 connections. Smaller
+    /// numbers cost more system calls, and do not spread connections more evenly.
     pub const DEFAULT_READD_EVERY: NonZeroU32 = NonZeroU32::new(16).unwrap();
 
-    /// Number of connections that a worker may have above the least loaded: four.
+    /// The default slack of [`LeastLoaded`](Policy::LeastLoaded): four connections.
     pub const DEFAULT_SLACK: u32 = 4;
 
-    /// Number of connections that the holder of the lock may have above the least loaded worker. It
-    /// is larger because no worker listens while the lock is handed over.
+    /// The slack of the holder of the lock under [`Mutex`](Policy::Mutex). It is larger than the
+    /// default slack, because no worker listens while the lock is handed over.
     pub(crate) const MUTEX_SLACK: u32 = 16;
 
     /// [`Mutex`](Policy::Mutex) with the [default delay](Policy::DEFAULT_DELAY).

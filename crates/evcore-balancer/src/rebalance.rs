@@ -1,17 +1,17 @@
 //! Decides when a worker gives open connections to another one, and how many.
 //!
-//! A member sees only the number of open connections of the others. It also knows how many of its own
-//! are idle; only these can leave at once.
+//! The inputs are the numbers of open connections of all members, and the number of this worker's
+//! own idle connections. Only idle connections can leave at once.
 //!
 //! - Nothing moves before the connections have been uneven for [`UNEVEN_NS`]. Then a worker gives until
 //!   it is at the mean.
-//! - A turn gives at most [`AT_MOST`] connections. A worker gives more only after these have been
-//!   answered.
+//! - A turn gives at most [`AT_MOST`] connections. A worker gives more only after the receiver has
+//!   answered for all of these.
 //! - A worker that has got connections gives none for [`STAY_NS`]. So no connection moves twice
-//!   within this time, and nothing has to be kept for each connection.
-//! - A worker to which connections were given in vain may be stopped. They have come back, or none has
-//!   left for [`VAIN_NS`]. It gets none for [`AVOID_NS`], and meanwhile the next worker that lacks
-//!   connections gets them.
+//!   within this time, and no state is kept for each connection.
+//! - A worker is avoided if connections that were given to it came back, or if none could leave for
+//!   it within [`VAIN_NS`], because it may be stopped. It gets no connections for [`AVOID_NS`].
+//!   Meanwhile the next worker that lacks connections gets them.
 //! - If a worker cannot give, it tries again after a pause that doubles each time, up to a
 //!   limit, or when twice as many connections are idle. So a group whose connections
 //!   cannot move comes almost to rest.
@@ -28,9 +28,10 @@ const UNEVEN_NS: u64 = 50 * NS_PER_MS;
 const STAY_NS: u64 = 1_000 * NS_PER_MS;
 const AVOID_NS: u64 = 1_000 * NS_PER_MS;
 const VAIN_NS: u64 = 250 * NS_PER_MS;
-/// The longest pause of a worker that has idle connections to give: the one that lacks them may run again.
+/// The longest pause of a worker that has idle connections to give. It is shorter than that of
+/// other workers, because a stopped receiver may run again at any time.
 const PAUSE_OF_GIVER_MAX_NS: u64 = 30_000 * NS_PER_MS;
-/// The longest pause of other workers, which are to rest.
+/// The longest pause of other workers, which should rest.
 const PAUSE_MAX_NS: u64 = 60_000 * NS_PER_MS;
 const AT_MOST: u32 = 128;
 
@@ -40,7 +41,7 @@ pub(crate) struct Rebalance {
     spread: Spread,
     /// Time since which the connections have been uneven.
     uneven_since_ns: Option<u64>,
-    /// It has begun to give, and goes on until it is at the mean.
+    /// True if this worker has begun to give. It goes on until it is at the mean.
     has_begun: bool,
     /// Time of the next try, and the pause after it.
     next_ns: u64,
@@ -49,11 +50,11 @@ pub(crate) struct Rebalance {
     idle: u32,
     /// Time at which connections arrived here last.
     arrived_ns: Option<u64>,
-    /// The worker that it has given connections to.
+    /// The worker to which this one gave connections last.
     given_to: Option<WorkerId>,
-    /// Time since which it has tried to give to that worker, if no connection has left yet.
+    /// Time since which this worker has tried to give to that one, if no connection has left yet.
     in_vain_since_ns: Option<u64>,
-    /// The workers that get none until this time.
+    /// The workers that get no connections until `avoided_until_ns`.
     avoided: Vec<WorkerId>,
     avoided_until_ns: u64,
 }
@@ -63,7 +64,7 @@ pub(crate) struct Rebalance {
 pub(crate) struct Moves {
     pub(crate) give: Option<Give>,
     pub(crate) calls: bool,
-    /// Time of the next look, if nothing happens before.
+    /// Time of the next plan, if nothing happens before.
     pub(crate) ends_ns: Option<u64>,
 }
 
@@ -91,7 +92,7 @@ impl Rebalance {
         let goes_on = self.has_begun && self.spread.give.is_some();
         if !self.spread.is_uneven && !goes_on {
             (self.uneven_since_ns, self.has_begun) = (None, false);
-            // With an avoided member, all may only seem even.
+            // While a member is avoided, the connections may only seem even.
             if self.avoided(now_ns).is_empty() {
                 self.forget_tries();
             }
@@ -105,13 +106,13 @@ impl Rebalance {
         }
         if !is_mine {
             self.in_vain_since_ns = None;
-            // Perhaps an avoided worker lacks connections.
+            // An avoided worker may be the one that lacks connections.
             return match self.avoided(now_ns) {
                 [] => Moves::default(),
                 _ => Moves::at(self.avoided_until_ns),
             };
         }
-        // The spread was looked at before this worker was avoided.
+        // The spread may be from before its receiver was avoided.
         let avoided = self.avoided(now_ns);
         if self
             .spread
@@ -162,7 +163,8 @@ impl Rebalance {
         }
         if moves.left > 0 {
             self.in_vain_since_ns = None;
-            // The worker has greeted; before, none leaves.
+            // Connections leave only after their receiver has greeted, so it runs and is not
+            // avoided any more.
             self.avoided.retain(|peer| self.given_to != Some(*peer));
         }
         let since_ns = self.in_vain_since_ns.unwrap_or(u64::MAX);
@@ -180,7 +182,7 @@ impl Rebalance {
         self.in_vain_since_ns = None;
     }
 
-    /// The workers that get none now.
+    /// The workers that get no connections now.
     pub(crate) fn avoided(&self, now_ns: u64) -> &[WorkerId] {
         match now_ns < self.avoided_until_ns {
             true => &self.avoided,
@@ -188,7 +190,7 @@ impl Rebalance {
         }
     }
 
-    /// Avoids the worker to which it has given.
+    /// Avoids the worker to which this one gave last.
     fn avoid(&mut self, now_ns: u64) {
         if self.avoided(now_ns).is_empty() {
             self.avoided.clear();

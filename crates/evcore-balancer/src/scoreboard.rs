@@ -25,9 +25,9 @@ use crate::{
 /// Make it before the fork. Every process forked after that shares it, and so do threads. A clone is
 /// another handle to the same scoreboard.
 ///
-/// The first numbers of a line are *gauges*, such as the number of open connections. They are set to
-/// 0 when the worker has died. The others are *counters*. The replacement of the worker continues
-/// them, so sums over all workers do not decrease.
+/// The first numbers of a line are *gauges*, such as the number of open connections. They are set
+/// to 0 when the worker has died. The other numbers are *counters*. The replacement of the worker
+/// continues them, so sums over all workers do not decrease.
 ///
 /// ```
 /// use evcore_balancer::{Policy, Scoreboard, WorkerGroup, WorkerId};
@@ -100,8 +100,8 @@ impl<const N: usize> Scoreboard<N> {
         }
     }
 
-    /// Publishes some numbers of this worker, each with its position in the line, by one plain store
-    /// for each. It is cheap enough to call whenever a number changes.
+    /// Publishes some numbers of this worker, by one plain store each. Each number comes with its
+    /// position in the line. This is cheap enough to call whenever a number changes.
     ///
     /// Only the worker itself may call this, as for [`publish`](Self::publish).
     ///
@@ -145,7 +145,8 @@ impl<const N: usize> Scoreboard<N> {
     }
 
     /// Sets the gauges of a dead worker to 0. The parent calls it after the worker has ended and
-    /// before its replacement starts. [`WorkerGroup::release_dead`] does the same.
+    /// before its replacement starts. [`WorkerGroup::release_dead`] does the same for each
+    /// scoreboard of the group.
     ///
     /// # Panics
     ///

@@ -13,7 +13,7 @@ impl WorkerGroup {
     /// The largest number of workers in a group: 4096.
     pub const MAX_WORKERS: usize = MAX_WORKERS;
 
-    /// A group for the workers of a server under this policy.
+    /// Makes a group for the workers of a server under this policy.
     ///
     /// `workers` is the number of the supervisor's slots, from 1 to
     /// [`MAX_WORKERS`](Self::MAX_WORKERS). It is larger than the number of workers if a reload starts

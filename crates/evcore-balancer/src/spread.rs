@@ -18,7 +18,7 @@ use crate::worker_id::WorkerId;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Give {
-    /// The member that gets them.
+    /// The member that gets the connections.
     pub to: WorkerId,
     /// Number of connections; never 0.
     pub connections: u32,
@@ -49,8 +49,8 @@ pub(crate) struct Place {
     pub(crate) id: WorkerId,
     /// The number of its open connections.
     pub(crate) open: u32,
-    /// It may get connections: it has room, has no unanswered notification, and is not late, unless the
-    /// member that looks is late, too.
+    /// True if the member may get connections, because it has room and no unanswered notification,
+    /// and is on time (or the member that reads the spread is late itself).
     pub(crate) takes: bool,
 }
 
@@ -63,7 +63,7 @@ pub(crate) struct Mean {
 }
 
 impl Mean {
-    /// `None` if fewer than two take part.
+    /// Returns the mean; `None` if fewer than two members take part.
     pub(crate) fn of(places: impl Iterator<Item = Place>) -> Option<Self> {
         let [members, sum] = places.fold([0_u64; 2], |[members, sum], place| {
             [members + 1, sum + u64::from(place.open)]
@@ -91,8 +91,8 @@ impl Mean {
 }
 
 impl Spread {
-    /// A member's view of these places, in the order of their slots. `places` yields them again for
-    /// each pass, and they may change meanwhile.
+    /// The spread as this member sees it. `places` returns the members in the order of their slots.
+    /// It is called for each pass, and the numbers may change between two passes.
     pub(crate) fn of<I: Iterator<Item = Place>>(me: WorkerId, places: impl Fn() -> I) -> Self {
         let own = places().find(|place| place.id == me);
         let (Some(own), Some(mean)) = (own, Mean::of(places())) else {
@@ -188,7 +188,7 @@ mod tests {
     }
 
     proptest! {
-        /// All give at the same time, again and again, until none gives.
+        /// All members give at the same time, again and again, until no member gives.
         #[test]
         fn all_that_give_together_meet_at_the_mean(opens in members()) {
             let mut now = opens.clone();

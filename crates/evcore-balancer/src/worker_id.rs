@@ -55,7 +55,7 @@ impl fmt::Display for WorkerId {
     }
 }
 
-/// The most workers that share memory.
+/// Maximum number of workers that share memory.
 pub(crate) const MAX_WORKERS: usize = 4096;
 
 /// Checks the number of workers that share memory.

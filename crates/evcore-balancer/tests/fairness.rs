@@ -19,7 +19,7 @@ const CONNECTIONS: u32 = 1_000;
 enum Pattern {
     OneAtATime,
     Bursts,
-    /// One at a time. After half of them, all connections of two workers end.
+    /// One at a time. When half of the clients have connected, all connections of two workers end.
     UnevenClosing,
 }
 
@@ -85,7 +85,7 @@ fn a_stopped_worker_delays_the_first_burst_only() {
     let stopped = Phase::Waking {
         until: 10_000_000_000,
     };
-    // The worker that registered first is woken by the first client.
+    // Worker 0 registered first, so the kernel wakes it for the first client, but it is stopped.
     server.workers[0].phase = stopped;
     server.workers[1].phase = Phase::Accepting { until: server.now };
     let mut took_us = |clients| {
@@ -94,7 +94,7 @@ fn a_stopped_worker_delays_the_first_burst_only() {
         server.connect(clients);
         server.now - before
     };
-    // 400 clients take 6 ms.
+    // Accepting and serving 400 clients takes 6 ms.
     let took_us = [took_us(400), took_us(400)];
     assert!((14_000..=18_000).contains(&took_us[0]), "{took_us:?}");
     assert!(took_us[1] <= 7_000, "{took_us:?}");
@@ -124,7 +124,7 @@ fn exclusive_is_even_unless_connections_end_unevenly() {
     }
 }
 
-/// Without registering again, the model is as unfair as the kernel.
+/// If workers do not register again, the model is as unfair as the kernel.
 #[test]
 fn bare_exclusive_registrations_are_unfair() {
     let bare = Policy::Exclusive {

@@ -31,8 +31,8 @@ impl Pair {
         }
     }
 
-    /// Plans the turn that begins now, after a turn of this length. Returns whether it held the
-    /// lock.
+    /// Plans the turn that begins now, after a turn of this length. Returns whether the new turn
+    /// holds the lock.
     fn turn(&mut self, now_ms: u64, active: u32, lasted_ms: u64) -> bool {
         let now_ns = now_ms * MS;
         self.worker.on_turn_end(lasted_ms * MS, now_ns);
@@ -74,8 +74,8 @@ fn a_worker_that_is_always_late_takes_single_turns() {
             }
             held
         });
-        // It holds the lock in two turns until it is late, and then once in each delay of ten
-        // turns.
+        // The worker holds the lock in two turns until it is late, and then once in each delay of
+        // ten turns.
         let held = turns.count();
         assert!((15..=25).contains(&held), "{held}");
     }

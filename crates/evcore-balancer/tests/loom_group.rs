@@ -1,5 +1,5 @@
-//! The workers of a group that listen in turn, in every interleaving: they join, take over, fill up,
-//! get room, leave, and die after any of their operations.
+//! Tests the workers of a group in every interleaving, while they join, take over, fill up, get
+//! room, leave, and die after any of their operations.
 //!
 //! A worker is the [`Member`](group::Member) and the [`Balancer`](balancer::Balancer) that ship,
 //! with the policy [`LeastLoaded`](policy::Policy::LeastLoaded). The models include the files of
@@ -7,13 +7,14 @@
 //! a plan (`loom/worker.rs`) belong to the models.
 //!
 //! At the end of a model each worker is woken for its events, until all sleep. Then a client
-//! connects, which a worker with room must accept. No delay passes meanwhile, except for a worker
-//! that was refused the lock. So every lost notification is found. While no worker fills up, leaves
-//! or dies, one must listen at any time.
+//! connects, which a worker with room must accept. No delay passes meanwhile, except in models of
+//! the lock and of resting members. So every lost notification is found. In models in which no
+//! worker fills up, leaves or dies, one must listen at any time.
 //!
-//! The work of two workers before they lead or notify is modelled by a cell that is not atomic,
-//! which the other one reads. loom fails if the two are not ordered. Each mutant is a model over
-//! faulty atomics, or with a faulty worker, which loom must reject.
+//! In models of two workers, the work of a worker before it leads or notifies is a write to a cell
+//! that is not atomic, which the other worker reads. loom fails if the read is not ordered after
+//! the write. Each mutant is a model over faulty atomics, or with a faulty worker, which loom must
+//! reject.
 //!
 //! CONTRIBUTING.md lists the faults that loom does not find.
 
@@ -126,7 +127,7 @@ fn when_the_leader_fills_up_another_with_room_listens() {
     pairs(Has(CAPACITY), &[(AWAY, Leaves, 1)]);
 }
 
-/// Members at rest, near the least load and above the limit. A client connects meanwhile.
+/// Models of members at rest, near the lowest load and above the limit. A client connects.
 fn resting(first: Act, seconds: &[(Option<usize>, Act)]) -> impl Iterator<Item = Model> {
     let workers = seconds
         .iter()
@@ -225,14 +226,15 @@ fn when_one_of_three_dies_another_listens() {
     dying(&workers, false).check_deaths_of(1);
 }
 
-/// The client has woken the last one of three workers. The first one listens too.
+/// Checks the death of the last of three workers, which a client has woken. The first one listens
+/// too.
 fn the_worker_that_a_client_woke_dies() {
     let workers = [(LISTENS, Has(0)), (FULL, Sleeps), (LISTENS, Sleeps)];
     dying(&workers, true).check_deaths_of(2);
 }
 
-/// Two workers on a poller without exclusive wake-ups. The owner of the lock listens; at first,
-/// that is the first worker. Checks all interleavings, with one turn of each worker.
+/// Checks pairs of workers on a poller without exclusive wake-ups. The owner of the lock listens.
+/// At first this is the first worker. Checks all interleavings, with one turn of each worker.
 fn pairs_with_lock(first: Act, seconds: &[(Option<usize>, Act)], delays_pass: bool) {
     for &second in seconds {
         let model = Model {
@@ -284,7 +286,7 @@ fn a_worker_takes_over() {
     pairs(Later, &[(AWAY, Has(0), 1)]);
 }
 
-/// The first worker notifies the second one, which leads, and then stops.
+/// The first worker notifies the second one, and stops when the second one leads.
 fn a_worker_hands_over() {
     pairs(Has(20), &[(AWAY, Sleeps, 2)]);
 }
@@ -294,7 +296,7 @@ fn a_worker_is_notified() {
     pairs(Has(CAPACITY), &[(AWAY, Sleeps, 2)]);
 }
 
-/// Makes tests that plant a fault, and expect that a model fails with these words.
+/// Makes tests that inject a fault, and expect that a model fails with these words.
 macro_rules! mutants {
     ($($expected:literal { $($name:ident: $fault:ident => $model:expr;)* })*) => {
         $($(

@@ -1,5 +1,5 @@
-//! Every interleaving of the accept lock. The models include the file that ships, and run it over
-//! loom's atomics.
+//! Tests the accept lock in every interleaving. The models include the file that ships, and run it
+//! over loom's atomics.
 //!
 //! The lock guards a cell that is not atomic. loom fails if two accesses to it are not ordered. Each
 //! mutant is a model over faulty atomics, which loom must reject.
@@ -39,7 +39,7 @@ impl Guarded {
         })
     }
 
-    /// Tries the lock and, if it got it, writes. Does not unlock.
+    /// Tries the lock, and writes the cell if it got the lock. Does not unlock.
     fn lock_and_write(&self, slot: usize) -> bool {
         let locked = self.mutex.try_lock(id(slot));
         if locked {
@@ -50,7 +50,7 @@ impl Guarded {
     }
 
     /// Runs one turn of a worker, which tries the lock once, writes, and unlocks. Returns whether
-    /// it got the lock.
+    /// the worker got the lock.
     fn turn(&self, slot: usize) -> bool {
         let locked = self.lock_and_write(slot);
         if locked {
@@ -84,8 +84,8 @@ fn workers_exclude_each_other(workers: usize, turns: u32) {
     });
 }
 
-/// Lets worker 1 take the lock and die: with the lock, or after it has `released` it. Its parent
-/// reaps it, frees its lock and then takes a turn itself, while worker 2 takes a turn.
+/// Worker 1 takes the lock and dies. If `released` is true, it releases the lock before that. The
+/// parent reaps it, frees its lock and then takes a turn itself, while worker 2 takes a turn.
 fn a_parent_frees_the_lock_of_a_dead_worker(released: bool) {
     loom::model(move || {
         let guarded = Guarded::new();

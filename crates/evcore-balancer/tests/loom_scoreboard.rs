@@ -2,8 +2,8 @@
 //! run the file that ships over loom's atomics, with at most 3 preemptions.
 //!
 //! A worker publishes and dies. Its parent reaps it, which here is a join, and releases its gauges.
-//! Then the replacement starts and continues the counters. Meanwhile another process reads. Each mutant
-//! does one step wrongly, or too early, and must be caught.
+//! Then the replacement starts and continues the counters. Meanwhile another process reads. Each
+//! mutant does one step wrongly or at the wrong time, and must be caught.
 
 #![cfg(evcore_loom)]
 
@@ -77,7 +77,7 @@ mod group {
 use loom::thread;
 use worker_id::WorkerId;
 
-/// Open connections, a gauge, and requests, a counter.
+/// A line has the number of open connections (a gauge) and of requests (a counter).
 type Scoreboard = scoreboard::Scoreboard<2>;
 
 /// The worker's place on the board.
@@ -91,7 +91,7 @@ fn me() -> WorkerId {
 struct Steps {
     publish: fn(&Scoreboard, [u64; 2]),
     release: fn(&Scoreboard),
-    /// The requests that the replacement begins with.
+    /// Returns the number of requests with which the replacement begins.
     resume: fn(&Scoreboard) -> u64,
     /// True if the parent releases the dead worker before it starts the replacement.
     releases_first: bool,
@@ -108,9 +108,10 @@ const SOUND: Steps = Steps {
 };
 
 impl Steps {
-    /// The first worker has 3 and then 5 connections, and serves a request with each. The second
-    /// one has 7 and then 9. Two threads read once each, because loom misses races with a word that
-    /// a thread has loaded before. The first reads at any time, the second after the first death.
+    /// The first worker publishes 3 and then 5 connections, and one more request each time. The
+    /// second one publishes 7 and then 9. Two threads read once each, because loom misses races
+    /// with a word that a thread has loaded before. The first thread reads at any time, the second
+    /// one after the death of the first worker.
     fn check(self) {
         let mut model = loom::model::Builder::new();
         // All interleavings of the readers take minutes.
@@ -152,7 +153,7 @@ impl Steps {
     }
 }
 
-/// Reads once, and asserts that both numbers are among those published.
+/// Reads once, and asserts that both numbers are among the published ones.
 fn assert_published(board: &Scoreboard, open: &[u64], requests: &[u64]) {
     let numbers = board.read(me());
     let is_published = open.contains(&numbers[0]) && requests.contains(&numbers[1]);

@@ -7,7 +7,8 @@ use std::fs;
 
 use evcore_balancer::{AcceptMutex, Policy, Scoreboard, WorkerGroup, WorkerId};
 
-/// The number of anonymous shared mappings of this process. Linux lists each under this name.
+/// The number of anonymous shared mappings of this process. Linux lists each one as `/dev/zero
+/// (deleted)`.
 fn shared_mappings() -> usize {
     let maps = fs::read_to_string("/proc/self/maps").unwrap();
     maps.lines()

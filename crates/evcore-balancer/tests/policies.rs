@@ -4,8 +4,8 @@
 //! random script of turns. Time is a loop variable, in milliseconds.
 //!
 //! The test checks three guarantees at each moment and at each plan. The lock never has two owners.
-//! A full worker does not listen. No worker with room waits for longer than the delay and one turn
-//! while none listens, counted from the last fault.
+//! A full worker does not listen. While no worker listens, no worker with room waits for longer
+//! than the delay and one turn, counted from the last fault.
 
 use std::{mem, time::Duration};
 
@@ -18,7 +18,7 @@ use proptest::prelude::*;
 /// The length of a run, which is at least forty delays.
 const END_MS: u64 = 2_000;
 const DELAY_MS_MAX: u64 = 50;
-/// The time for which a leader leaves all clients to another worker.
+/// Maximum time for which a leader leaves all clients to another worker.
 const YIELDS_MAX: Duration = Duration::from_millis(2);
 /// Handlers that take longer count as hanging.
 const HANDLERS_MS_MAX: u64 = 5;
@@ -203,7 +203,7 @@ impl Server {
         let now_ms = self.now_ms;
         let worker = &mut self.workers[index];
         let mutex = self.group.mutex();
-        // A loop unlocks after its accepts, so it may have done that already.
+        // A loop releases the lock after its accepts, so the lock may be free already.
         mutex.unlock(worker.id);
         let before = worker.turn();
         let inputs = Inputs {
@@ -228,14 +228,14 @@ impl Server {
         .into_iter()
         .flatten()
         .min();
-        // Clients that were left waiting are accepted in this turn, which takes its time.
+        // Clients that were left waiting are accepted in this turn, which takes at least 1 ms.
         let at_least_ms = u64::from(inputs.may_have_left_clients);
         let until = wait_ms.map_or(u64::MAX, |ms| now_ms + ms.max(at_least_ms));
         worker.plan = Some(plan);
         worker.had_room = !worker.load.is_full();
         worker.phase = Phase::Waiting { until };
         if plan.listening {
-            // A moment is enough to find the clients that wait.
+            // The wait finds the clients that wait, however short it is.
             self.restart_gap();
         }
     }
@@ -283,7 +283,8 @@ impl Server {
         self.restart_gap();
     }
 
-    /// Restarts the time without a listening worker: one listens now, or a fault has happened.
+    /// Restarts the measured time without a listening worker, because one listens now, or a fault
+    /// has happened.
     fn restart_gap(&mut self) {
         for worker in &mut self.workers {
             worker.unattended_since = None;
@@ -372,7 +373,8 @@ fn check_plan(plan: &Plan, before: Option<&Plan>, now: &Inputs, rules: &Rules) {
         Policy::LeastLoaded { .. } if !rules.exclusive => {
             plan.listening == (plan.holds_lock || probes)
         }
-        // A worker that is alone or rests listens without exclusive wake-ups, and without limit.
+        // A worker that is alone or rests listens without exclusive wake-ups, and waits without a
+        // limit.
         Policy::LeastLoaded { .. } => {
             let limited = plan.wait_at_most.is_some();
             !plan.holds_lock && (!plan.listening || plan.exclusive == limited)
@@ -442,7 +444,7 @@ fn rare_faults() -> impl Strategy<Value = Fate> {
     ]
 }
 
-/// Returns every policy, on a poller with exclusive wake-ups and on one without.
+/// Generates every policy, on a poller with exclusive wake-ups and on one without.
 fn rules() -> impl Strategy<Value = Rules> {
     let policy = prop_oneof![
         2 => Just(Policy::Off),

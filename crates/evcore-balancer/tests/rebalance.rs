@@ -1,7 +1,7 @@
-//! Connections that even out, in simulated time: workers with real coordinators and members of a real
-//! group, whose connections move with a delay.
+//! Tests in simulated time that connections even out. The workers have real coordinators and are
+//! members of a real group. Their connections move with a delay.
 //!
-//! Time is in milliseconds. Each connection is a value, so the model sees where it has been.
+//! Time is in milliseconds. Each connection is a value, which records when it last moved.
 
 #![allow(clippy::cast_possible_truncation, reason = "the numbers are small")]
 
@@ -14,7 +14,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 const CAPACITY: u32 = 100_000;
 /// No connection moves twice within this time.
 const STAY_MS: u64 = 1_000;
-/// A worker takes back what was not answered.
+/// Time after which a worker takes back connections for which no answer has come.
 const PATIENCE_MS: u64 = 250;
 const NS_PER_MS: u64 = 1_000_000;
 
@@ -28,13 +28,13 @@ struct Worker {
     coordinator: Coordinator,
     connections: Vec<Connection>,
     listens: bool,
-    /// It does nothing until then.
+    /// The worker does nothing until this time.
     stopped_until_ms: u64,
     plans: u64,
     is_due: bool,
 }
 
-/// Connections on their way.
+/// A batch of connections on its way from one worker to another.
 struct Flight {
     from: usize,
     to: usize,
@@ -53,13 +53,15 @@ struct Server {
     /// The share of the connections that are idle, in percent.
     idle: u32,
     latency_ms: u64,
-    /// Connections leave only for a worker that is not stopped.
+    /// True if connections leave only for a worker that is not stopped, as if it had to greet
+    /// first.
     greets: bool,
     random: u64,
 }
 
 impl Server {
-    /// A server with room for this many workers. Each has this many connections.
+    /// Makes a server with this many slots. The first slots have workers with these numbers of
+    /// connections.
     fn new(slots: usize, opens: &[u32]) -> Self {
         Self::with(Policy::least_loaded(), slots, opens)
     }
@@ -99,7 +101,7 @@ impl Server {
         });
     }
 
-    /// A process that dies drops nothing, and the parent notices at once.
+    /// Kills a worker. A process that dies drops nothing, and the parent notices its death at once.
     fn kill(&mut self, slot: usize) {
         std::mem::forget(self.workers[slot].take().map(|worker| worker.coordinator));
         self.group.release_dead(WorkerId::from_slot(slot));
@@ -131,7 +133,7 @@ impl Server {
         }
     }
 
-    /// The flights arrive, or come back.
+    /// Lets the flights that are due arrive or come back.
     fn land(&mut self) {
         let now_ms = self.now_ms;
         let (landed, flying) = std::mem::take(&mut self.flights)
@@ -258,7 +260,7 @@ impl Server {
         (self.random >> 33) % limit.max(1)
     }
 
-    /// The open connections of the living workers, those under way included.
+    /// Number of open connections of each living worker. Those under way count for their sender.
     fn opens(&self) -> Vec<u32> {
         let slots = (0..self.workers.len()).filter(|slot| self.workers[*slot].is_some());
         let open = |slot: usize| {
@@ -284,7 +286,7 @@ impl Server {
         }
     }
 
-    /// Number of milliseconds until the index is this high.
+    /// Lets time pass until Jain's index is this high, and returns the number of milliseconds.
     fn ms_until_even(&mut self, jain: f64) -> u64 {
         let begun_ms = self.now_ms;
         while self.jain() < jain {
@@ -443,7 +445,7 @@ fn a_stopped_worker_gets_nothing_for_long_and_loses_nothing() {
     assert!(server.jain() >= 0.995, "{:?}", server.opens());
 }
 
-/// The policy notifies no worker, so nothing else shows that one does not run.
+/// The policy notifies no worker, so only the moves show that a worker does not run.
 #[test]
 fn a_stopped_worker_does_not_keep_connections_from_others() {
     for (greets, stopped) in [(false, 1), (true, 1), (false, 2), (true, 2)] {
@@ -474,7 +476,7 @@ fn connections_that_cannot_move_do_not_keep_a_group_awake() {
     let before = server.plans();
     server.pass(60_000);
     assert!(server.plans() - before <= 8, "{}", server.plans() - before);
-    // They become idle.
+    // The connections become idle.
     server.idle = 100;
     server.connect(0, 1, u64::MAX);
     server.pass(200);
@@ -515,19 +517,19 @@ proptest! {
         server.pass(5_000);
         let now = server.opens();
         prop_assert_eq!(now.iter().sum::<u32>(), opens.iter().sum::<u32>());
-        // Views of different moments may send a batch of each worker to the wrong one.
+        // Workers whose views are of different moments may each send a batch to the wrong worker.
         let surplus = surplus(&opens);
         let moved_max = surplus + (surplus / 4).min(32 * opens.len() as u64);
         prop_assert!(server.moved <= moved_max, "{} of {surplus}", server.moved);
         let mean = now.iter().sum::<u32>() / now.len() as u32;
         let far = now.iter().map(|open| open.abs_diff(mean)).max().unwrap();
-        // If nobody is below the mean, one worker may have what the division leaves over.
+        // If no worker is below the mean, one worker may have the whole remainder of the division.
         let far_max = (3 + mean / 32).max(now.len() as u32 - 1);
         prop_assert!(far <= far_max, "{now:?}");
         let before = server.plans();
         server.pass(10_000);
-        // If no more can move, members try again, after pauses of more than three seconds. A group that is
-        // even does not plan at all.
+        // If no more connections can move, members try again, after pauses of more than three
+        // seconds. A group that is even does not plan at all.
         let is_even = now.iter().max().unwrap() - now.iter().min().unwrap() <= 1;
         let plans_max = if is_even { 0 } else { 6 * now.len() as u64 };
         let plans = server.plans() - before;

@@ -1,5 +1,5 @@
-//! Workers of a group without clients sleep without a limit, and wake up for the next client, in a
-//! model of the kernel's order of wake-ups (`model/mod.rs`).
+//! Tests that workers of a group without clients sleep without a limit, and wake up for the next
+//! client, in a model of the kernel's order of wake-ups (`model/mod.rs`).
 
 use evcore_balancer::Policy;
 
@@ -51,7 +51,7 @@ fn a_group_rests_again_after_its_clients_with_any_loads() {
     }
 }
 
-/// Wake-ups and ends of waits by client, if clients connect in this interval.
+/// Number of wake-ups and timeouts per client, if a client connects in each such interval.
 fn wakes_for_a_client(policy: Policy, workers: u32, every_ms: u64, never_rests: bool) -> f64 {
     let mut server = Server::new(policy, workers, 7);
     server.never_rests = never_rests;

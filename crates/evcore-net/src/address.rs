@@ -1,7 +1,7 @@
 //! The address of a listener or of a peer.
 //!
 //! Both have one type, because a Unix socket of either side may or may not be bound to a path. Host
-//! names are not looked up: a lookup blocks, without a limit.
+//! names are not looked up, because a lookup blocks without a limit.
 
 use std::fmt;
 use std::io;
@@ -17,7 +17,7 @@ const UNIX_PREFIX: &str = "unix:";
 ///
 /// Its text form is `127.0.0.1:80`, `[::1]:80` or `unix:/run/server.sock`. It converts from a text,
 /// from a [`SocketAddr`], and from an IP address with a port. Only an address with a path or an
-/// abstract name allocates, and few peers have one.
+/// abstract name allocates, and few peers have such an address.
 ///
 /// # Examples
 ///
@@ -43,10 +43,10 @@ pub enum Address {
     Tcp(SocketAddr),
     /// A Unix socket that is bound to a path.
     Unix(PathBuf),
-    /// A Unix socket that is bound to this abstract name (Linux). Only another program binds to
-    /// one: this crate neither binds nor connects to it. The text form is `unix:@NAME`, in which
-    /// bytes that are not printable ASCII are escaped. It is not parsed: as an address, that text
-    /// is the path `@NAME`.
+    /// A Unix socket that is bound to this abstract name (Linux). Only other programs bind to such
+    /// a name, because this crate neither binds nor connects to one. The text form is `unix:@NAME`,
+    /// in which bytes that are not printable ASCII are escaped. This form is not parsed as a name,
+    /// but as the path `@NAME`.
     Abstract(Box<[u8]>),
     /// A Unix socket without a path or a name, such as the socket of nearly every client. The text
     /// form is `unix:`.

@@ -40,13 +40,13 @@ impl Backoff {
     /// The longest pause by default: 500 ms, as in nginx.
     pub const PAUSE: Duration = Duration::from_millis(500);
 
-    /// A backoff that pauses for at most [`PAUSE`](Self::PAUSE), and is not paused yet.
+    /// Makes a backoff that pauses for at most [`PAUSE`](Self::PAUSE), and is not paused yet.
     #[must_use]
     pub const fn new() -> Self {
         Self::with_pause(Self::PAUSE)
     }
 
-    /// A backoff that pauses for at most `pause`, and is not paused yet.
+    /// Makes a backoff that pauses for at most `pause`, and is not paused yet.
     ///
     /// With [`Duration::ZERO`] every pause ends at once, and a server without descriptors spins.
     #[must_use]
@@ -83,8 +83,9 @@ impl Backoff {
 
     /// The latest end of the pause; `None` if there is no pause.
     ///
-    /// It stays until [`expire`](Self::expire) or [`descriptor_closed`](Self::descriptor_closed)
-    /// ends the pause, so the end of a pause is noticed exactly once, however late.
+    /// This time stays until [`expire`](Self::expire) or
+    /// [`descriptor_closed`](Self::descriptor_closed) ends the pause, so the end of a pause is
+    /// noticed exactly once, however late.
     #[inline]
     #[must_use]
     pub const fn resumes_at(&self) -> Option<Duration> {

@@ -1,8 +1,8 @@
 //! Connecting to a listener, without waiting for the result.
 //!
-//! The kernel either connects at once or begins to connect. In both cases there is a [`Stream`],
-//! whose first event as a writable socket reports the result. For a timeout the caller sets a
-//! timer.
+//! The kernel either connects at once or begins to connect. In both cases the caller gets a
+//! [`Stream`], whose first event as a writable socket reports the result. For a timeout the caller
+//! sets a timer.
 
 use std::io;
 use std::net::SocketAddr;
@@ -66,9 +66,10 @@ impl ConnectOptions {
     /// Sets the address to connect from, for a machine that has several. By default the kernel chooses
     /// it. Not for Unix sockets.
     ///
-    /// With port 0 the kernel chooses a free port. On Linux it chooses the port when it connects, so
-    /// several connections may share a local port if they lead to different addresses
-    /// (`IP_BIND_ADDRESS_NO_PORT`, as in nginx). On other systems each takes a port of its own.
+    /// With port 0 the kernel chooses a free port. On Linux it chooses the port only when it
+    /// connects, so several connections may share a local port if they lead to different addresses
+    /// (`IP_BIND_ADDRESS_NO_PORT`, as in nginx). On other systems each connection takes a port of
+    /// its own.
     pub fn local_address(mut self, address: impl Into<SocketAddr>) -> Self {
         self.local_address = Some(address.into());
         self
@@ -111,13 +112,14 @@ impl ConnectOptions {
     /// # The result
     ///
     /// Let the poller watch the stream for writing. The first event comes when the connection is
-    /// made, or has failed. If that has already happened, as is usual for a Unix socket, it comes
-    /// in the next wait. Then [`take_error`](Stream::take_error) returns the reason for a failure, or
-    /// `None` if the stream is connected.
+    /// made, or has failed. If that has already happened, as is usual for a Unix socket, the event
+    /// comes in the next wait. Then [`take_error`](Stream::take_error) returns the reason for a
+    /// failure, or `None` if the stream is connected.
     ///
-    /// Before that, calls fail with `WouldBlock` or [`NotConnected`](io::ErrorKind::NotConnected).
-    /// If an address does not answer, the kernel gives up only after minutes (Linux: some two minutes).
-    /// To give up earlier, close the stream when a timer of your loop expires.
+    /// Before that event, calls fail with `WouldBlock` or
+    /// [`NotConnected`](io::ErrorKind::NotConnected). If an address does not answer, the kernel
+    /// gives up only after minutes (Linux: some two minutes). To give up earlier, close the stream
+    /// when a timer of your loop expires.
     ///
     /// # Errors
     ///
@@ -130,8 +132,8 @@ impl ConnectOptions {
     /// - [`Error::InvalidAddress`].
     /// - [`Error::Unsupported`] and [`Error::Option`] if an option is not available or is refused.
     ///
-    /// If an address cannot be reached, either this call fails, or the stream reports the error later.
-    /// The kinds of the errors are the same. After an error there is no socket.
+    /// If an address cannot be reached, either this call fails, or the stream reports the error
+    /// later. The error is of the same kind in both cases. If this call fails, there is no socket.
     ///
     /// # Examples
     ///
@@ -185,7 +187,8 @@ impl ConnectOptions {
         let fd = setting::tcp_socket(settings, address, tcp, failed("socket"))?;
         if let Some(local) = self.local_address {
             if local.port() == 0 {
-                // An error is ignored, because without the option there are only fewer local ports.
+                // An error is ignored, because without the option connections only take more local
+                // ports.
                 let _ = BIND_ADDRESS_NO_PORT.set(&fd, Value::Number(1));
             }
             bind(&fd, &local).map_err(failed("bind"))?;

@@ -31,8 +31,8 @@ pub(crate) fn is_delivered(fd: impl AsFd) -> io::Result<bool> {
     Ok(queued == 0)
 }
 
-/// It is not implemented for other systems. FreeBSD has `FIONWRITE` for this, and macOS
-/// `SO_NWRITE`.
+/// Returns true, because it is not implemented for other systems. (FreeBSD has `FIONWRITE` for it,
+/// and macOS `SO_NWRITE`.)
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 pub(crate) fn is_delivered(_fd: impl AsFd) -> io::Result<bool> {
     Ok(true)
@@ -56,7 +56,7 @@ mod tests {
         set_socket_recv_buffer_size(&client, 4096).unwrap();
         let sent = stream.send(&[0; 150_000]).unwrap();
         assert!(!stream.is_delivered().unwrap());
-        // A large enough receive buffer would have taken all bytes.
+        // With a larger receive buffer, the client takes the rest.
         set_socket_recv_buffer_size(&client, 1 << 20).unwrap();
         client.read_exact(&mut vec![0; sent]).unwrap();
         eventually("it is acknowledged", || stream.is_delivered().unwrap());

@@ -16,9 +16,9 @@ pub struct EdgeIo<'a, S, T, E> {
 }
 
 impl<S: Transport, T: Copy> EdgeStream<S, T> {
-    /// Borrows the stream as [`Read`] and [`Write`], for a library that calls
-    /// these: TLS, WebSocket, SSH. Its calls are [`recv`](Self::recv), [`send`](Self::send) and
-    /// [`send_vectored`](Self::send_vectored); nothing is buffered.
+    /// Borrows the stream as [`Read`] and [`Write`], for a library that reads and writes through
+    /// these, such as one for TLS, WebSocket or SSH. Their methods call [`recv`](Self::recv),
+    /// [`send`](Self::send) and [`send_vectored`](Self::send_vectored). Nothing is buffered.
     #[inline]
     pub fn io<'a, E: EdgeLoop<Token = T>>(&'a mut self, ev: &'a mut E) -> EdgeIo<'a, S, T, E> {
         EdgeIo { stream: self, ev }

@@ -1,7 +1,7 @@
 //! A stream whose readiness is reported by edges, with its last known readiness.
 //!
-//! It depends on no poller. The loop is a trait of three calls, which any edge-triggered loop can
-//! implement.
+//! This file depends on no poller. The loop is a trait of three calls, which any edge-triggered
+//! loop can implement.
 
 use std::io::{self, ErrorKind, IoSlice};
 use std::os::fd::AsFd;
@@ -9,11 +9,11 @@ use std::os::fd::AsFd;
 use crate::splice_pipe::SplicePipe;
 use crate::transport::Transport;
 
-/// Maximum number of calls that reach a side of a stream in one turn, because the other streams wait for
-/// these calls.
+/// Maximum number of calls for a side of a stream in one turn. It is limited, because the other
+/// streams wait meanwhile.
 const CALLS_MAX: u8 = 32;
 
-/// The most buffers that a vectored call uses.
+/// Maximum number of buffers that a vectored call uses.
 const BUFFERS_MAX: usize = 1024;
 
 /// An edge-triggered loop, as an [`EdgeStream`] needs it.
@@ -21,12 +21,12 @@ pub trait EdgeLoop {
     /// The identifier under which the loop watches a stream.
     type Token: Copy;
 
-    /// The number of the current turn, one iteration of the loop. Each side of a stream gets 32 calls in
-    /// each.
+    /// The number of the current turn, one iteration of the loop. Each side of a stream gets 32
+    /// calls in each turn.
     fn turn(&self) -> u64;
 
-    /// Makes the loop report a drained side of a stream again. On epoll and kqueue there is nothing
-    /// to do.
+    /// Makes the loop report a side of a stream again, which has been drained (or filled, for
+    /// sending). On epoll and kqueue there is nothing to do.
     fn rearm(&mut self, token: Self::Token, side: Side);
 
     /// Makes the loop call the stream's handler in the next turn, although nothing is reported for it.
@@ -55,19 +55,20 @@ pub struct Edges {
 
 /// A stream that a loop watches edge-triggered, with its readiness.
 ///
-/// An edge-triggered poller reports once that a stream is ready. This type remembers it until a call
-/// has drained the stream, and then makes the loop report it again. It is used as follows:
+/// An edge-triggered poller reports once that a stream is ready. This type remembers the readiness
+/// until a call has drained the stream, and then makes the loop report the stream again. It is used
+/// as follows:
 ///
 /// 1. Pass what the poller reports of the stream to [`on_edges`](Self::on_edges).
 /// 2. Then receive and send, until a call fails with [`WouldBlock`](ErrorKind::WouldBlock) or
 ///    nothing is left to do. Another report comes only after `WouldBlock`.
 ///
-/// If you did not receive because sending blocked, do both after the next report. Data that arrived in
-/// the meantime causes no further report.
+/// If you did not receive because sending blocked, receive and send after the next report. Data
+/// that arrived in the meantime causes no further report.
 ///
-/// A stream cannot starve the others, nor one of its sides the other one. After 32 calls of a side in one
-/// turn its next call fails with `WouldBlock`, too, and the loop [resumes](EdgeLoop::resume) the stream in
-/// the next turn.
+/// A stream cannot starve other streams, and one of its sides cannot starve the other side. After
+/// 32 calls of a side in one turn, the next call of that side fails with `WouldBlock` as well, and
+/// the loop [resumes](EdgeLoop::resume) the stream in the next turn.
 ///
 /// A call that is known to block makes no system call. Both sides count as blocked until the first
 /// report.
@@ -107,12 +108,13 @@ pub struct Edges {
 pub struct EdgeStream<S, T> {
     stream: S,
     token: T,
-    /// No call has drained the stream since the last report.
+    /// True if the stream was reported as readable, and no call has drained it since.
     readable: bool,
-    /// No call has filled the socket's buffer since the last report.
+    /// True if the stream was reported as writable, and no call has filled the socket's buffer
+    /// since.
     writable: bool,
-    /// The end, a hang-up or an error was reported. It is not reported again, so it may follow the
-    /// data directly.
+    /// True if the end, a hang-up or an error was reported. It is not reported again, so a short
+    /// read does not drain the stream.
     ending: bool,
     /// Number of calls of each side in `turn`.
     calls: [u8; 2],
@@ -124,9 +126,9 @@ impl<S: Transport, T: Copy> EdgeStream<S, T> {
     /// Receives as [`Stream::recv`](crate::Stream::recv) does. 0 means the end of the stream, after
     /// which the stream remains readable.
     ///
-    /// A short read drains the stream, unless the end was reported. A read that urgent data or passed
-    /// descriptors end early counts as a short read, too: if the peer may send these, receive by
-    /// [`read_with`](Self::read_with).
+    /// A short read drains the stream, unless the end was reported. A read that urgent data or
+    /// passed descriptors end early counts as a short read as well. If the peer may send these,
+    /// receive by [`read_with`](Self::read_with).
     ///
     /// # Errors
     ///
@@ -162,8 +164,8 @@ impl<S: Transport, T: Copy> EdgeStream<S, T> {
         Ok(sent)
     }
 
-    /// Receives as [`recv`](Self::recv) does, into the spare capacity of `buffer`, behind what it
-    /// holds. The buffer does not grow.
+    /// Receives as [`recv`](Self::recv) does, into the spare capacity of `buffer`, after its
+    /// present content. The buffer does not grow.
     ///
     /// # Errors
     ///
@@ -249,8 +251,9 @@ impl<S, T: Copy> EdgeStream<S, T> {
         }
     }
 
-    /// Calls `read`, which receives from the stream in its own way, unless the stream is drained. It is
-    /// drained when `read` fails with [`WouldBlock`](ErrorKind::WouldBlock), and not by a short read.
+    /// Calls `read`, which receives from the stream in its own way, unless the stream is drained.
+    /// The stream counts as drained when `read` fails with [`WouldBlock`](ErrorKind::WouldBlock),
+    /// and not after a short read.
     ///
     /// # Errors
     ///
@@ -271,8 +274,9 @@ impl<S, T: Copy> EdgeStream<S, T> {
         result
     }
 
-    /// Calls `write`, which sends to the stream in its own way, unless the socket's buffer is full. It
-    /// is full when `write` fails with [`WouldBlock`](ErrorKind::WouldBlock), and not by a short write.
+    /// Calls `write`, which sends to the stream in its own way, unless the socket's buffer is full.
+    /// The buffer counts as full when `write` fails with [`WouldBlock`](ErrorKind::WouldBlock), and
+    /// not after a short write.
     ///
     /// # Errors
     ///
@@ -293,8 +297,8 @@ impl<S, T: Copy> EdgeStream<S, T> {
         result
     }
 
-    /// Counts a call of a side, and returns whether it is allowed. After the last one of this turn, the
-    /// stream continues in the next turn.
+    /// Counts a call of a side, and returns whether it is allowed. If it is not, the loop resumes
+    /// the stream in the next turn.
     #[inline]
     fn may_call<E: EdgeLoop<Token = T>>(&mut self, ev: &mut E, side: Side) -> bool {
         #[expect(

@@ -15,8 +15,8 @@ use crate::{
 
 /// An error of a listener, or of connecting.
 ///
-/// If a failure to accept concerns only one client, or passes, it is an [`Accept`](crate::Accept)
-/// instead.
+/// A failure to accept that concerns only one client, or that passes, is an
+/// [`Accept`](crate::Accept) instead.
 ///
 /// # Examples
 ///
@@ -170,7 +170,7 @@ pub enum Error {
         address: Address,
     },
 
-    /// Connecting has failed. A later failure is the error of the stream:
+    /// Connecting has failed at once. A later failure is returned by
     /// [`Stream::take_error`](crate::Stream::take_error).
     #[error(
         "cannot connect to {address}: {call} failed: {source}{}",

@@ -7,11 +7,12 @@ use crate::socket;
 use crate::stream::Stream;
 
 impl Stream {
-    /// Returns the time since the last packet of a TCP peer (`tcpi_last_ack_recv` of `TCP_INFO`). Linux
-    /// only.
+    /// Returns the time since the last packet of a TCP peer (of `TCP_INFO`, the smaller one of
+    /// `tcpi_last_data_recv` and `tcpi_last_ack_recv`). Linux only.
     ///
-    /// Right after an accept it is the time for which the client has waited: in the backlog, since its
-    /// handshake or since its request. It is a multiple of the kernel's tick (1 to 10 ms). One system call.
+    /// Right after an accept it is the time for which the client has waited in the backlog, since
+    /// its handshake or since its request. It is a multiple of the kernel's tick (1 to 10 ms). One
+    /// system call.
     ///
     /// # Errors
     ///
@@ -57,7 +58,7 @@ mod tests {
         while stream.since_last_packet().unwrap() < SOME {
             std::thread::yield_now();
         }
-        // The thread may be suspended between the packet and the question.
+        // The thread may be suspended between the packet and the call.
         let is_short = (0..100).any(|_| {
             client.write_all(b"x").unwrap();
             wait_readable(&stream);

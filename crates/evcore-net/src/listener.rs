@@ -40,7 +40,7 @@ pub struct Listener {
     // Invariant: a TCP or Unix stream socket that listens, non-blocking.
     fd: OwnedFd,
     address: Address,
-    /// The listener has `TCP_NODELAY`, so its connections get it too.
+    /// True if the listener has `TCP_NODELAY`, so that its connections get it too.
     nodelay: bool,
     /// The file of a Unix socket with a path.
     file: Option<SocketFile>,
@@ -146,8 +146,8 @@ impl Listener {
     ///
     /// # Errors
     ///
-    /// [`Error::Accept`] if the listener is broken. If a failure concerns only one client, or
-    /// passes, it is an outcome: see [`Accept`].
+    /// [`Error::Accept`] if the listener is broken. A failure that concerns only one client, or
+    /// that passes, is an outcome ([`Accept`]) and not an error.
     #[inline]
     pub fn accept(&self) -> Result<Accept, Error> {
         match retry_on_intr(|| sys::accept(&self.fd)) {

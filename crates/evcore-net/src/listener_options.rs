@@ -41,7 +41,7 @@ pub struct ListenerOptions {
     pub(crate) v6_only: bool,
     /// Zero if connections are reported at once.
     pub(crate) defer_accept: Duration,
-    /// The most connections that may be pending.
+    /// Maximum number of pending connections.
     pub(crate) fast_open: u32,
     /// The permissions of the socket's file.
     pub(crate) mode: Option<u32>,
@@ -244,7 +244,7 @@ mod tests {
 
     #[test]
     fn v6_only_reaches_the_socket() {
-        // On Linux every other address is v6-only in any case.
+        // On Linux, a listener at any other IPv6 address is v6-only in any case.
         let v6 = SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0));
         if TcpListener::bind(v6).is_err() {
             return; // this machine has no IPv6

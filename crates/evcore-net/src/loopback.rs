@@ -55,8 +55,8 @@ pub(crate) fn reset(client: TcpStream) {
     drop(client);
 }
 
-/// Some 16 MB, more than the buffers of a connection hold. A comparison finds a missing piece, and
-/// one that comes twice.
+/// Some 16 MB, more than the buffers of a connection hold. A comparison with the received bytes
+/// finds a missing piece, and a piece that comes twice.
 pub(crate) fn many_bytes() -> Vec<u8> {
     let piece: Vec<u8> = (0..65_521_u32).flat_map(u32::to_le_bytes).collect();
     piece.repeat(64)

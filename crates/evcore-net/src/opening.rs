@@ -1,4 +1,4 @@
-//! Makes the socket of a listener, in the order that the kernel requires.
+//! Makes the socket of a listener, with the calls in the order that the kernel requires.
 //!
 //! Options that are not available are refused before a socket is made. A failure after that leaves
 //! neither a socket nor a file behind.
@@ -40,7 +40,7 @@ impl Listener {
         Self::builder().bind(address)
     }
 
-    /// Returns the default options of a listener. Set them before it is bound.
+    /// Returns the default options of a listener, to change them before it is bound.
     pub const fn builder() -> ListenerOptions {
         ListenerOptions::new()
     }
@@ -173,7 +173,7 @@ fn settings(options: &ListenerOptions, address: &Address) -> [Setting<'static>; 
             (!address.is_unix()).then(|| flag(reuse_address)),
         ),
         (&REUSE_PORT, if_on(*reuse_port)),
-        // For all other addresses the option is always on.
+        // For an address other than IPv6, only `false` is passed on, so that it is refused.
         (&V6_ONLY, (is_v6 || !v6_only).then(|| flag(v6_only))),
         (&DEFER_ACCEPT, whole(*defer_accept, Duration::from_secs(1))),
         (&FAST_OPEN, (*fast_open > 0).then(|| number(*fast_open))),
@@ -257,7 +257,7 @@ fn remove_stale(address: &Address, path: &Path, name: &SocketAddrUnix) -> Result
     }
 }
 
-/// Sets the mode of the file and listens. Until then no client can connect.
+/// Sets the mode of the file and listens. No client can connect before that.
 fn finish_unix(
     options: &ListenerOptions,
     fd: &OwnedFd,
@@ -266,7 +266,7 @@ fn finish_unix(
     if let Some(mode) = options.mode {
         fs::set_permissions(path, fs::Permissions::from_mode(mode)).map_err(|error| {
             match errno_of(&error) {
-                // Another server has replaced it as stale, as above.
+                // Another server has replaced the socket, as in `bind_to_path`.
                 Errno::NOENT => ("bind", Errno::ADDRINUSE),
                 errno => ("chmod", errno),
             }

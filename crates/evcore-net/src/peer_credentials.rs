@@ -5,10 +5,10 @@ use std::io;
 use crate::socket_option;
 use crate::stream::Stream;
 
-/// The process, user and group that connected a Unix socket, or that listens on it.
-/// [`Stream::peer_credentials`] returns it.
+/// The process, user and group at the other end of a Unix socket. [`Stream::peer_credentials`]
+/// returns them.
 ///
-/// The kernel stores them when the socket is connected, and does not update them.
+/// The kernel stores them when the peer connects or begins to listen, and does not update them.
 ///
 /// # Examples
 ///
@@ -27,11 +27,12 @@ use crate::stream::Stream;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct PeerCredentials {
-    /// The process; `None` if it belongs to a PID namespace that this process does not see.
+    /// The process id; `None` if the peer belongs to a PID namespace that this process does not
+    /// see.
     pub process: Option<u32>,
-    /// The effective user.
+    /// The effective user id.
     pub user: u32,
-    /// The effective group.
+    /// The effective group id.
     pub group: u32,
 }
 

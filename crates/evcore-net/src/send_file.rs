@@ -7,7 +7,7 @@ use rustix::io::{pread, retry_on_intr};
 
 use crate::{socket, stream::Stream};
 
-/// The most bytes that one call copies if the kernel cannot send from the file itself.
+/// Maximum number of bytes that one call copies if the kernel cannot send from the file itself.
 const COPY_MAX: usize = 16 * 1024;
 
 impl Stream {
@@ -15,8 +15,8 @@ impl Stream {
     ///
     /// It returns 0 if `count` is 0 or if the file ends at or before `offset`. So a file that is
     /// shorter than expected shows as 0 before `count` is reached. A call may send fewer bytes than
-    /// `count`, which is not an error. Add their number to `offset`, and call it again. The
-    /// position of the file neither matters nor moves.
+    /// `count`, which is not an error. Add their number to `offset`, and call it again. The file's
+    /// own position is neither used nor changed.
     ///
     /// # Cost
     ///
@@ -96,8 +96,8 @@ mod imp {
     use super::*;
     use rustix::fs::sendfile;
 
-    /// The most bytes that one call sends (`MAX_RW_COUNT`). The kernel refuses a count that is
-    /// negative as a signed number, or that leads beyond the last offset.
+    /// Maximum number of bytes that one call sends (`MAX_RW_COUNT`). The kernel refuses a count
+    /// that is negative as a signed number, or that leads beyond the last offset.
     const COUNT_MAX: usize = 0x7fff_f000;
 
     pub(super) fn send_file(

@@ -19,7 +19,7 @@ pub(crate) fn refuse_unsupported(
     settings: [&[Setting<'_>]; 2],
     address: &Address,
 ) -> Result<(), Error> {
-    // Usually few options are set, so only these are looked up.
+    // Usually few options are set, so only the set ones are looked up.
     let set = settings
         .into_iter()
         .flatten()
@@ -32,7 +32,7 @@ pub(crate) fn refuse_unsupported(
     Ok(())
 }
 
-/// A TCP socket with these options. `failed` makes the error if the socket cannot be created.
+/// Makes a TCP socket with these options. `failed` makes the error if the socket cannot be created.
 pub(crate) fn tcp_socket(
     settings: [&[Setting<'_>]; 2],
     address: &Address,
@@ -61,7 +61,7 @@ pub(crate) fn tcp_socket(
 /// The error if the system refuses an option with `errno`.
 fn refused_by_system(option: &SocketOption, address: &Address, errno: Errno) -> Error {
     match errno {
-        // Some kernels know an option for other kinds of sockets only.
+        // Some kernels have an option only for other kinds of sockets.
         Errno::NOPROTOOPT | Errno::OPNOTSUPP | Errno::PROTONOSUPPORT => {
             unsupported(option, address, "for such a socket on this system")
         }

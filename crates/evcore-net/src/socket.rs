@@ -13,7 +13,7 @@ use rustix::net::{self, RecvFlags, SendAncillaryBuffer, getpeername, getsockname
 
 use crate::{address::Address, socket_option, sys};
 
-/// The most buffers that one system call takes on all systems.
+/// Maximum number of buffers that one system call takes on all systems.
 const BUFFERS_MAX: usize = 1024;
 
 #[inline]
@@ -71,8 +71,9 @@ pub(crate) fn send_vectored(fd: impl AsFd, buffers: &[IoSlice<'_>]) -> io::Resul
     Ok(sent.map_err(not_connected_yet)?)
 }
 
-/// With Fast Open, the first call connects. If the kernel has lost the server's cookie meanwhile, the call
-/// takes no bytes, and they can be sent when the stream is connected.
+/// Replaces `INPROGRESS` by `AGAIN`. With Fast Open, the first call connects. If the kernel has
+/// lost the server's cookie meanwhile, the call takes no bytes, and they can be sent when the
+/// stream is connected.
 #[cold]
 fn not_connected_yet(errno: Errno) -> Errno {
     match errno {
@@ -107,8 +108,8 @@ pub(crate) fn since_last_packet(fd: impl AsFd) -> io::Result<Duration> {
     ))
 }
 
-/// Returns whether the kernel lacks the call, does not support it for this kind of file, or a sandbox
-/// denies it. Then the process moves the bytes itself.
+/// Returns whether the error means that the kernel lacks the call or does not support it for this
+/// kind of file, or that a sandbox denies it. Then the process moves the bytes itself.
 pub(crate) fn is_refusal(errno: Errno) -> bool {
     matches!(
         errno,

@@ -13,8 +13,8 @@ use rustix::net::{SocketAddrUnix, connect};
 
 use crate::sys;
 
-/// The file of a Unix [`Listener`](crate::Listener). Its `remove` removes only this file, and never a
-/// file that has replaced it.
+/// The file of a Unix [`Listener`](crate::Listener). Its method [`remove`](Self::remove) removes
+/// only this file, and never a file that has replaced it.
 ///
 /// Closing a listener leaves its file, because other processes may share the listener. The last
 /// process that serves it removes the file, such as a master that outlives its workers and has not

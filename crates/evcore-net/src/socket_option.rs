@@ -3,7 +3,7 @@
 //!
 //! Listeners and connects take their options from this table. Each value is a number or a text, so
 //! one function sets them all. The setters of rustix and socket2 do not exist on systems without
-//! the option, so each use would repeat the list of systems. Neither library has all rows.
+//! the option, so each use would repeat the list of systems. Neither library has all options.
 
 #![allow(unsafe_code, reason = "setsockopt and getsockopt for each row")]
 
@@ -18,7 +18,8 @@ use crate::address::Address;
 /// The constants of libc; those that have another name on some systems are renamed.
 mod c {
     #[cfg(target_os = "freebsd")]
-    // The plain option lets several sockets listen too, but does not spread the connections.
+    // FreeBSD's `SO_REUSEPORT` lets several sockets listen too, but does not spread the
+    // connections.
     pub(super) use libc::SO_REUSEPORT_LB as SO_REUSEPORT;
     #[cfg(target_vendor = "apple")]
     pub(super) use libc::TCP_KEEPALIVE as TCP_KEEPIDLE;
@@ -132,7 +133,7 @@ rows! { if any(target_os = "linux", target_os = "android");
     BUSY_POLL = "busy_poll", Tcp, SOL_SOCKET, SO_BUSY_POLL;
 }
 
-/// It is chosen by the protocol of the socket.
+/// Multipath TCP, which is chosen by the protocol of the socket.
 pub(crate) const MULTIPATH: SocketOption = SocketOption {
     name: "multipath",
     addresses: Addresses::Tcp,
@@ -143,14 +144,14 @@ pub(crate) const MULTIPATH: SocketOption = SocketOption {
     },
 };
 
-/// It is set by bind(2).
+/// The local address of a connection, which is set by bind(2).
 pub(crate) const LOCAL_ADDRESS: SocketOption = SocketOption {
     name: "local_address",
     addresses: Addresses::Tcp,
     support: Support::OtherCall,
 };
 
-/// It is set by chmod(2).
+/// The permissions of a Unix socket's file, which are set by chmod(2).
 pub(crate) const MODE: SocketOption = SocketOption {
     name: "mode",
     addresses: Addresses::Unix,
@@ -215,8 +216,8 @@ impl SocketOption {
     }
 }
 
-/// Bytes of the longest name of a device (`IFNAMSIZ`) or of a congestion control, without the zero
-/// behind it.
+/// Length of the longest name of a device (`IFNAMSIZ`) or of a congestion control, in bytes and
+/// without the zero at its end.
 const TEXT_MAX: usize = 15;
 
 fn set_bytes(
@@ -253,7 +254,8 @@ pub(crate) fn peer_credentials(_socket: impl AsFd) -> rustix::io::Result<[u32; 3
     Err(Errno::OPNOTSUPP)
 }
 
-/// Milliseconds since the last packet of the peer: the handshake's, until the peer sends more.
+/// Milliseconds since the last packet of the peer. Until the peer sends more, that is its packet of
+/// the handshake.
 #[cfg(target_os = "linux")]
 pub(crate) fn last_packet_ms(socket: impl AsFd) -> rustix::io::Result<u32> {
     const DATA: usize =
@@ -261,8 +263,8 @@ pub(crate) fn last_packet_ms(socket: impl AsFd) -> rustix::io::Result<u32> {
     const ACK: usize =
         std::mem::offset_of!(libc::tcp_info, tcpi_last_ack_recv) / size_of::<c_int>();
     let info: [c_int; ACK + 1] = value(socket, libc::IPPROTO_TCP, libc::TCP_INFO)?;
-    // The time of an acknowledgement is not set by a packet that only brings data. The time of data is
-    // that of the socket's beginning until some have come.
+    // A packet that only brings data does not update the time of the last acknowledgement. Before
+    // the first data, the time of the last data is that at which the socket was made.
     let ms = |at: usize| u32::from_ne_bytes(info[at].to_ne_bytes());
     Ok(ms(DATA).min(ms(ACK)))
 }

@@ -34,7 +34,7 @@ use crate::socket_option::{
 /// | [`device`](Self::device) | any | Linux |
 /// | [`transparent`](Self::transparent) | off | Linux, with `CAP_NET_ADMIN` |
 ///
-/// None of them is for Unix sockets, which always send at once. An option that this system or this kind
+/// Unix sockets have none of them, and always send at once. An option that this system or this kind
 /// of address does not have is an error, mostly before a socket is made; it is never ignored.
 ///
 /// # Examples
@@ -56,7 +56,7 @@ pub struct SocketOptions {
     nodelay: bool,
     /// Zero if off.
     keepalive: Duration,
-    /// This and the following fields are zero or `None` for the system's default.
+    /// This field and the following ones are zero, `None` or false for the system's default.
     keepalive_interval: Duration,
     keepalive_probes: Option<u32>,
     user_timeout: Duration,
@@ -142,10 +142,10 @@ impl SocketOptions {
     /// (`SO_RCVBUF`). By default the system chooses, and Linux then adapts the size of each
     /// connection to its traffic.
     ///
-    /// It is set before the socket listens or connects, because both sides agree on the scale of the
-    /// TCP window at that time. Linux doubles the number to have room for its own structures, does not
-    /// adapt the size any more, and silently lowers it to `net.core.rmem_max`. Other systems refuse a
-    /// number that is too high.
+    /// It is set before the socket listens or connects, because both sides agree on the scale of
+    /// the TCP window at that time. Linux doubles the number to have room for its own structures,
+    /// does not adapt the size any more, and silently lowers the number to `net.core.rmem_max`.
+    /// Other systems refuse a number that is too high.
     ///
     /// ```
     /// use evcore_net::{Listener, SocketOptions};
@@ -271,7 +271,7 @@ impl SocketOptions {
             transparent,
         } = self;
         let second = Duration::from_secs(1);
-        // The longest that Linux takes; others take more.
+        // Linux takes at most this many seconds. Other systems take more.
         let idle = whole(*keepalive.min(&Duration::from_secs(32_767)), second);
         let is_v6 = address.tcp().is_some_and(|address| address.is_ipv6());
         let tos = tos.map(|class| Value::Number(class.into()));

@@ -28,8 +28,9 @@ thread_local! {
 ///
 /// # Cost
 ///
-/// Each call that moves bytes is one system call. A call that finds no bytes takes a second one if there is
-/// a pipe: splice(2) does not pass a byte of urgent data, so recv(2) is called as well.
+/// Each call that moves bytes is one system call. A call that finds no bytes takes a second one if
+/// there is a pipe, because splice(2) does not pass a byte of urgent data, so recv(2) has to be
+/// called as well.
 ///
 /// While the buffer is in the process, it takes 16 KiB of memory if it holds bytes, and none if it is
 /// empty. A thread keeps one buffer for its pipes. While it is in the kernel, it takes two descriptors and
@@ -222,7 +223,7 @@ mod imp {
     use rustix::io::{read, retry_on_intr};
     use rustix::pipe::{PipeFlags, SpliceFlags, pipe_with, splice};
 
-    /// The most bytes in a pipe.
+    /// Maximum number of bytes in a pipe.
     const SIZE: usize = 64 * 1024;
 
     /// A pipe, and the number of bytes in it.
@@ -325,7 +326,8 @@ mod tests {
         }
     }
 
-    /// Three buffers: one in the kernel, one in the process, and one that may change.
+    /// Three buffers: one in the kernel, one in the process, and one that may move from the process
+    /// to the kernel.
     fn all_kinds() -> [SplicePipe; 3] {
         let mut in_process = SplicePipe::new();
         in_process.refuse_pipe();

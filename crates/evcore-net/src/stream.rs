@@ -92,7 +92,7 @@ impl Stream {
     ///
     /// # Panics
     ///
-    /// If `buffer` has no spare capacity: 0 bytes would mean the end.
+    /// If `buffer` has no spare capacity, because 0 bytes would mean the end.
     ///
     /// ```
     /// # use evcore_net::Stream;
@@ -111,8 +111,8 @@ impl Stream {
         socket::recv_buf(&self.fd, buffer)
     }
 
-    /// Receives like [`recv`](Self::recv) into memory that need not be initialised. As many bytes at its
-    /// beginning as the call returns are then initialised.
+    /// Receives like [`recv`](Self::recv) into memory that need not be initialised. Its first
+    /// bytes, as many as the call returns, are then initialised.
     ///
     /// # Errors
     ///
@@ -170,8 +170,8 @@ impl Stream {
         socket::send_vectored(&self.fd, buffers)
     }
 
-    /// Returns whether the peer has received all bytes that were sent, as far as the system knows. One
-    /// system call.
+    /// Returns whether the peer has received all bytes that were sent, as far as the system reports
+    /// it. One system call.
     ///
     /// `send` returns when the kernel has the bytes; the peer receives them later. On Linux, this
     /// returns false until a TCP peer has acknowledged all bytes, or a Unix peer has read them. Bytes in

@@ -47,8 +47,8 @@ pub(crate) fn unix_socket() -> io::Result<OwnedFd> {
     imp::stream_socket(AddressFamily::UNIX, None)
 }
 
-/// Makes a socket of other code non-blocking and close-on-exec. Returns no error: these calls do
-/// not fail for an open socket, and for any other file each later call fails.
+/// Makes a socket of other code non-blocking and close-on-exec. Returns no error, because these
+/// calls do not fail for an open socket, and for any other file each later call fails.
 pub(crate) fn make_nonblocking_cloexec(fd: &OwnedFd) {
     let _ = io::fcntl_setfd(fd, io::FdFlags::CLOEXEC);
     let _ = io::ioctl_fionbio(fd, true);

@@ -1,4 +1,4 @@
-//! The operations of a connection, for code that is generic over it.
+//! The operations of a connection as a trait, for code that also runs without sockets.
 
 use std::fmt;
 use std::io::{self, IoSlice, IoSliceMut};
@@ -14,9 +14,9 @@ use crate::{address::Address, delivery, send_file, socket, stream::Stream};
 /// A non-blocking connection: a [`Stream`], a stream of the standard library, or the connection of a
 /// simulator.
 ///
-/// Code that is generic over it runs on sockets in production, and without sockets in tests. Each
-/// method behaves like the method of [`Stream`] with the same name. A stream of the standard library
-/// has to be non-blocking (`set_nonblocking`).
+/// Code that is generic over this trait runs on sockets in production, and without sockets in
+/// tests. Each method behaves like the method of [`Stream`] with the same name. A stream of the
+/// standard library has to be non-blocking (`set_nonblocking`).
 ///
 /// ```
 /// use evcore_net::Transport;
@@ -38,7 +38,7 @@ pub trait Transport: fmt::Debug {
     /// The errors of [`Stream::recv`].
     fn recv(&self, buffer: &mut [u8]) -> io::Result<usize>;
 
-    /// Receives into the spare capacity of `buffer`, behind what it holds.
+    /// Receives into the spare capacity of `buffer`, after its present content.
     ///
     /// The default implementation fills the spare capacity with zeros, and calls [`recv`](Self::recv).
     ///
@@ -115,7 +115,8 @@ pub trait Transport: fmt::Debug {
         send_file::send_copy(|bytes| self.send(bytes), file, offset, count)
     }
 
-    /// Returns whether the peer has received all bytes that were sent, as far as the system knows.
+    /// Returns whether the peer has received all bytes that were sent, as far as the system reports
+    /// it.
     ///
     /// The default returns true.
     ///
@@ -159,8 +160,8 @@ pub trait Transport: fmt::Debug {
     fn take_error(&self) -> io::Result<Option<io::Error>>;
 }
 
-/// The total moved for buffers of these lengths, up to the first short call. If bytes were moved
-/// before an error, the next call returns the error.
+/// Adds up the results for buffers of these lengths, up to the first short call. If bytes were
+/// moved before an error, the error is dropped, because the next call meets it again.
 fn one_by_one(results: impl Iterator<Item = (usize, io::Result<usize>)>) -> io::Result<usize> {
     let mut moved = 0;
     for (length, result) in results {
@@ -302,7 +303,7 @@ mod tests {
         talk(&stream, client, &Address::Unnamed);
     }
 
-    /// A transport with `left` bytes to receive, or room to send, which then would block. It has no
+    /// A transport that receives or sends `left` more bytes, and then would block. It has no
     /// vectored calls of its own.
     #[derive(Debug)]
     struct Fake {

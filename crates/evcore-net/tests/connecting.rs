@@ -1,4 +1,4 @@
-//! Connecting over real sockets: every way in which it begins and ends.
+//! Tests every way in which connecting begins and ends, over real sockets.
 
 use std::io::{self, ErrorKind, Read, Write};
 #[cfg(target_os = "linux")]
@@ -23,7 +23,7 @@ fn has_event(fd: impl AsFd, flags: PollFlags, within: Duration) -> bool {
     retry_on_intr(|| poll(&mut fds, Some(&deadline))).unwrap() == 1
 }
 
-/// Waits for the result as documented.
+/// Waits for the result, as the documentation of `connect` describes.
 fn result_of(stream: Stream) -> io::Result<Stream> {
     assert!(has_event(&stream, PollFlags::OUT, PATIENCE));
     match stream.take_error()? {
@@ -229,7 +229,7 @@ fn a_peer_that_never_reads_takes_no_more_than_the_buffers_hold() {
     let refused = loop {
         match stream.send(&bytes) {
             Ok(n) => sent += n,
-            // The bytes under way reach the peer's buffer meanwhile.
+            // The socket has room again when the bytes under way reach the peer's buffer.
             Err(error) if has_event(&stream, PollFlags::OUT, Duration::from_millis(50)) => {
                 assert_eq!(error.kind(), ErrorKind::WouldBlock);
             }
@@ -237,6 +237,7 @@ fn a_peer_that_never_reads_takes_no_more_than_the_buffers_hold() {
         }
     };
     assert_eq!(refused.kind(), ErrorKind::WouldBlock);
-    // The kernel doubles both sizes, and does not count exactly. It would allow some megabytes.
+    // The kernel doubles both sizes, and does not count exactly. Without the sizes it would take
+    // some megabytes.
     assert!(sent <= 8 * BUFFER, "{sent}");
 }

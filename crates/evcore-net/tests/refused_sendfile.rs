@@ -1,5 +1,5 @@
-//! A file is sent although the kernel refuses sendfile(2). A seccomp filter refuses it to one
-//! thread.
+//! Tests that a file is sent although the kernel refuses sendfile(2). A seccomp filter refuses the
+//! call for one thread.
 
 #![cfg(any(target_os = "linux", target_os = "android"))]
 

@@ -1,5 +1,5 @@
-//! A kernel that refuses splice(2) from the first call on, between two calls, or with bytes in the
-//! pipe. It is a seccomp filter for one thread.
+//! Tests `SplicePipe` while the kernel refuses splice(2): from the first call on, between two
+//! calls, or with bytes in the pipe. A seccomp filter refuses the call for one thread.
 
 #![cfg(any(target_os = "linux", target_os = "android"))]
 

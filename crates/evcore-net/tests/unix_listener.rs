@@ -97,7 +97,7 @@ fn connect_from(path: &[u8], server: &Path) -> OwnedFd {
     client
 }
 
-/// For a path that fills the address, Linux returns a length beyond the structure's.
+/// For a path that fills the address, Linux returns a length beyond that of the structure.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_peer_with_a_path_that_fills_its_address_is_unnamed() {

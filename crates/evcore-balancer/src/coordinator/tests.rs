@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::{accept_mutex::AcceptMutex, inputs::Leader, policy::slack::Slack, worker_id::WorkerId};
 
-/// A member that sees one other, whose lock is free for as long as a test wants.
+/// A member that sees one other member. Tests set its view, its lock and its notification.
 #[derive(Clone, Debug)]
 struct Fake {
     view: Arc<Mutex<GroupView>>,
@@ -91,7 +91,7 @@ fn load(active: u32) -> Load {
 #[derive(Clone, Debug)]
 struct Turn {
     ms: u64,
-    /// The turn lasts for 50 ms more.
+    /// True if the turn lasts for 50 ms longer than `ms`.
     is_long: bool,
     active: u32,
     accepted: u32,
@@ -248,7 +248,8 @@ fn the_second_long_turn_ends_the_plan_and_makes_the_worker_late() {
     assert_eq!(turn(0, 0), (false, false));
     assert_eq!(turn(50 * MS, 50 * MS), (true, false), "a single one");
     assert_eq!(turn(100 * MS + 1, 20 * MS), (false, true));
-    // 400 ms for the first turn, and 160 ms for the second. The plan ends with the lateness.
+    // The lateness lasts for eight times the long turns: until 50 + 8 * 50 + 8 * 20 = 610 ms. The
+    // plan ends with it.
     assert_eq!(
         turn(610 * MS - 1, 0),
         (false, true),

@@ -1,7 +1,8 @@
 //! Every worker listens, and registers again often enough that the kernel wakes each of them in turn.
 //!
-//! The kernel wakes the worker that registered first, so with one registration each, one worker gets
-//! nearly all connections. A worker that registers again becomes the last in this order.
+//! The kernel wakes the worker that registered first, so one worker would get nearly all
+//! connections if each registered only once. A worker that registers again becomes the last in this
+//! order.
 //!
 //! A worker in a group does not register again after the delay if the group has met no client: it
 //! rests ([`Quiet`]).

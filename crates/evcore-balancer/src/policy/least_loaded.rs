@@ -1,19 +1,20 @@
-//! A worker listens while its load is near the least. None stops before another one listens.
+//! A worker listens while its load is near the lowest load. No worker stops before another one
+//! listens.
 //!
-//! One worker is the *leader*, which must not stop; all workers see which one it is. A worker that
-//! starts to listen becomes leader, so the leader is the worker that has started last, and any other
-//! worker may stop at once. A leader above the limit notifies the least loaded worker, which starts to
-//! listen and becomes leader.
+//! One worker is the *leader*, which must not stop. All workers see which worker leads. A worker
+//! that starts to listen becomes leader, so the leader is the worker that has started last, and any
+//! other worker may stop at once. A leader above the limit notifies the least loaded worker, which
+//! starts to listen and becomes leader.
 //!
 //! Until then the old leader *yields*: it stays registered, and leaves clients that wait to the
-//! notified worker, which the system may not have run yet. It registers edge-triggered, so that these
-//! clients do not keep it awake. After [`PATIENCE_NS`] it notifies the next worker. If there is no
-//! other, it accepts as many clients as the slack in each further interval, and all of them after
-//! [`ANSWER_NS`]. It also yields to a worker that another one has notified.
+//! notified worker, which the system may not have run yet. It registers edge-triggered, so that
+//! these clients do not keep it awake. After [`PATIENCE_NS`] it notifies the next worker. If there
+//! is no other, it accepts as many clients as the slack in each further interval of this length,
+//! and all of them after [`ANSWER_NS`]. It also yields to a worker that another one has notified.
 //!
 //! A view shows the group at the time of the plan, and a worker may sleep for a long time before a
-//! client comes. Therefore the first turn that accepts takes only as many clients as the slack, and the
-//! next plan looks again.
+//! client comes. Therefore the first turn that accepts takes at most as many clients as the slack,
+//! and the next plan reads the view again.
 //!
 //! A full worker cannot listen. If it leads, it steps down and notifies the least loaded worker that
 //! has room. If all workers are full, none listens, and the first one that has room again starts by
@@ -23,15 +24,15 @@
 //!
 //! - A leader waits once for the worker that it has notified. After that, it does not choose the
 //!   notified worker again until that one answers.
-//! - A registration lasts for the delay.
+//! - A registration lasts for the delay of the policy. The next one reports the clients that wait.
 //! - A worker that has not listened for the delay probes: it listens for one turn without waiting,
 //!   and keeps listening if it found a client.
 //!
-//! A group that meets no client needs none of these: its workers rest ([`Quiet`]).
+//! In a group that meets no client, the workers rest ([`Quiet`]), and these rules do not apply.
 //!
-//! A worker that is alone in its group needs none of this. It registers without exclusive wake-ups,
-//! so the kernel wakes it for each client even if a worker of another group listens too. It waits
-//! without a limit.
+//! For a worker that is alone in its group, none of this applies. It registers without exclusive
+//! wake-ups, so the kernel wakes it for each client even if a worker of another group listens too.
+//! It waits without a limit.
 
 use std::time::Duration;
 
@@ -44,7 +45,7 @@ use crate::{
 
 /// Time for which a leader leaves the clients to the worker that it has notified, before it
 /// notifies another. A worker that sleeps begins to run within this time even if all CPUs are busy.
-/// A loop's time has a precision of a millisecond, so the leader waits for one to two.
+/// A loop's time has a precision of a millisecond, so the leader waits for one to two milliseconds.
 const PATIENCE_NS: u64 = 2 * NS_PER_MS;
 
 /// After this time without an answer, and without another worker to notify, a leader accepts all
@@ -63,7 +64,7 @@ pub(crate) struct LeastLoaded {
     /// The notified worker for which this one has waited in vain. It may be stopped.
     // Invariant: it is the pending worker of the last view.
     ignored: Option<WorkerId>,
-    /// Another worker should listen in place of this one.
+    /// True if another worker should listen in place of this one.
     is_over_limit: bool,
     quiet: Quiet,
     /// The policy on a poller without exclusive wake-ups.
@@ -84,8 +85,9 @@ enum State {
     Listening { since_ns: u64, yields: bool },
     /// It is alone in its group, and listens without exclusive wake-ups.
     Alone,
-    /// The group is quiet. It listens without exclusive wake-ups. Above the limit it accepts nothing. A
-    /// client ends its rest, and it probes for that client after the delay.
+    /// The group is quiet, and this worker listens without exclusive wake-ups. If it is above the
+    /// limit, it accepts nothing: a client ends its rest, and it probes for that client after the
+    /// delay.
     Resting,
 }
 
@@ -104,7 +106,7 @@ struct Awaited {
 struct Now<'a> {
     inputs: &'a Inputs,
     view: &'a GroupView,
-    /// The least loaded of the other workers, unless it is ignored.
+    /// The least loaded of the other workers, including a pending one that is not ignored.
     least_loaded: Option<Peer>,
     ns: u64,
     /// The inputs or the view report a notification.
@@ -182,7 +184,8 @@ impl LeastLoaded {
         }
     }
 
-    /// Returns whether only the time or another input changes what this worker does.
+    /// Returns whether the plan may be used for more turns, because only the time or another input
+    /// would change it.
     pub(crate) fn is_settled(&self, inputs: &Inputs, plan: &Plan) -> bool {
         if !inputs.exclusive {
             return plan.stands;
@@ -232,7 +235,8 @@ impl LeastLoaded {
         Plan {
             leadership,
             notify: now.view.least_loaded_id().filter(|_| is_missed),
-            // Only a handler of this worker can close a connection, and a plan follows it.
+            // No limit is needed, because only a handler of this worker can close a connection, and
+            // a plan follows each handler.
             ..Plan::away(None)
         }
     }
@@ -284,7 +288,7 @@ impl LeastLoaded {
     /// Returns whether this worker, whose registration is too old, rests instead of registering again.
     fn can_rest(&self, now: Now<'_>) -> bool {
         let is_settled = self.awaited.is_none() && !now.notified && !now.view.alone;
-        // A leader above the limit has a handover to do.
+        // A leader above the limit must first get another worker to lead.
         let has_place = !self.is_over_limit || now.view.leader == Leader::Other;
         now.is_quiet && is_settled && has_place
     }
@@ -328,7 +332,7 @@ impl LeastLoaded {
                 since_ns: now.ns,
                 accepted: 0,
             });
-            // Another worker may have notified it already.
+            // Another worker may have notified this peer already.
             notify = now.view.least_loaded.filter(|least| least.id == peer.id);
         }
         Plan {
@@ -337,7 +341,7 @@ impl LeastLoaded {
         }
     }
 
-    /// Limits what a turn accepts, and makes a leader above the limit yield.
+    /// Limits the number of clients that a turn accepts, and makes a leader above the limit yield.
     fn pace(&mut self, plan: Plan, now: Now<'_>) -> Plan {
         // The view will be old when a client comes, unless the turn before accepted one.
         let few = (now.inputs.accepted == 0).then(|| self.slack.times(1));
@@ -373,8 +377,8 @@ impl LeastLoaded {
     }
 
     /// Number of clients that a leader may accept while it waits for an answer, and the time until
-    /// this number changes, in nanoseconds. The number is 0 at first, and the slack in each further
-    /// interval.
+    /// this number changes, in nanoseconds. The number is 0 at first, and grows by the slack in
+    /// each further interval.
     fn share(&self, awaited: &Awaited, ns: u64) -> (u32, u64) {
         let waited_ns = passed(awaited.since_ns, ns);
         let left_ns = PATIENCE_NS - waited_ns % PATIENCE_NS;
@@ -411,7 +415,7 @@ impl LeastLoaded {
         Plan::away(wait(self.delay_ns - away_ns))
     }
 
-    /// Registers, after all others, and becomes leader.
+    /// Registers, so that the kernel wakes this worker after all others, and becomes leader.
     fn start(&mut self, now: Now<'_>) -> Plan {
         let is_registered = !matches!(self.state, State::Out | State::Away { .. });
         Plan {

@@ -1,14 +1,14 @@
-//! Only the worker that holds the accept lock listens, and hands the lock over.
+//! The lock policy: only the worker that holds the accept lock listens.
 //!
-//! The holder keeps the lock while its load is near the least. Above that limit it yields the lock
-//! and notifies the least loaded worker. That worker needs the lock to listen, so no worker listens
-//! during the handoff, for the time of one wake-up. A worker without a group sees no loads and
-//! follows nginx's rule: it yields while it is crowded.
+//! The holder keeps the lock while its load is near the lowest load. Above that limit it yields the
+//! lock and notifies the least loaded worker. That worker needs the lock to listen, so no worker
+//! listens while the lock is handed over, for the time of one wake-up. A worker without a group
+//! sees no loads and follows nginx's rule: it yields while it is crowded.
 //!
 //! A worker that did not get the lock, or has yielded it, tries again after the delay. A worker
-//! that has room and has not listened for the delay *probes*, because the holder may be stopped. It
-//! listens for one turn, without the lock and without waiting. A probe does not violate the lock,
-//! which limits how many workers a client wakes and not how many accept.
+//! that has room and has not listened for the delay *probes*, because the holder may be stopped. A
+//! probe listens for one turn, without the lock and without waiting. A probe does not violate the
+//! lock, which limits how many workers a client wakes and not how many accept.
 
 use std::time::Duration;
 
@@ -31,9 +31,9 @@ pub(crate) struct LockPolicy {
     listened_at_ns: Option<u64>,
     /// The last view of the group.
     seen: Option<Seen>,
-    /// The plan before this one held the lock.
+    /// True if the last plan held the lock.
     held: bool,
-    /// The plan before this one was a probe.
+    /// True if the last plan was a probe.
     probed: bool,
 }
 
@@ -89,8 +89,8 @@ impl LockPolicy {
         let yields = !notified && is_over_limit;
         let turn = self.take_turn(now, now_ns, yields, try_lock);
         let plan = self.plan_of(turn, now, now_ns, yields);
-        // A notified worker that does not listen forwards the notification. If it was refused the
-        // lock, another worker listens.
+        // A notified worker that does not listen forwards the notification, unless it was refused
+        // the lock, because then another worker listens.
         let is_missed = self.held || (!plan.listening && (notified || now.may_have_left_clients));
         let must_notify = is_missed && !matches!(turn, Turn::Holds | Turn::Refused);
         // A probe may accept all clients that it finds, so it has no limit.
@@ -109,9 +109,9 @@ impl LockPolicy {
         }
     }
 
-    /// The view of the group. This worker syncs again only if something has changed here. Changes
-    /// of other workers matter only when the next client has connected. A notification is reported
-    /// once.
+    /// Returns the view of the group. This worker syncs only if its own inputs have changed,
+    /// because changes of other workers matter only when the next client has connected. The kept
+    /// view has no notification, because each notification is reported once.
     fn view(&mut self, now: &Inputs, sync: impl FnOnce() -> GroupView) -> GroupView {
         let is_quiet = !now.notified && !now.may_have_left_clients;
         let is_same = |seen: &Seen| seen.load == now.load && seen.late == now.late;
@@ -140,7 +140,7 @@ impl LockPolicy {
     }
 
     /// Tries the lock, unless this worker is full or yields. A worker yields for the delay. Then it
-    /// takes a turn, and further turns until one of them accepts a client.
+    /// takes a turn with the lock, and further turns until one of them accepts a client.
     fn take_turn(
         &mut self,
         now: &Inputs,
@@ -169,7 +169,8 @@ impl LockPolicy {
 
     fn plan_of(&self, turn: Turn, now: &Inputs, now_ns: u64, yields: bool) -> Plan {
         match turn {
-            // Only a handler of this worker can close a connection, and a plan follows it.
+            // No limit is needed, because only a handler of this worker can close a connection, and
+            // a plan follows each handler.
             Turn::Full => Plan::away(None),
             Turn::Yields(left_ns) => self.stay_away(now, now_ns, left_ns),
             Turn::Refused => self.stay_away(now, now_ns, self.delay_ns),
@@ -195,7 +196,7 @@ impl LockPolicy {
     }
 }
 
-/// The time since `since_ns`. It is 0 if there is no such time, or if that time is in the future.
+/// The time since `since_ns`. It is 0 if `since_ns` is `None` or in the future.
 fn passed(since_ns: Option<u64>, now_ns: u64) -> u64 {
     since_ns.map_or(0, |since_ns| now_ns.saturating_sub(since_ns))
 }

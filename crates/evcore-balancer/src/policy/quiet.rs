@@ -1,10 +1,11 @@
-//! Finds out whether a group rests: no member has met a client for four delays.
+//! Finds out whether a group should rest, because no member has met a client for four delays of the
+//! policy.
 //!
 //! The kernel wakes one worker for a client, and that worker may be stopped before it accepts. So
-//! another one has to look, and therefore an exclusive registration lasts only for the delay. A worker
-//! that *rests* needs no look: it listens without exclusive wake-ups, so the kernel wakes it for the
-//! next client, whatever the others do. The price is that the kernel wakes all workers for that
-//! client. Therefore
+//! another worker has to look, and therefore an exclusive registration lasts only for the delay. A
+//! worker that *rests* does not have to look, because it listens without exclusive wake-ups, so the
+//! kernel wakes it for the next client, whatever the others do. The price is that the kernel wakes
+//! all workers for that client. Therefore
 //!
 //! - a worker begins to rest when the group has met no client for [`DELAYS`] delays, so that clients
 //!   that come now and then wake no more workers than the probes and new registrations would;
@@ -14,8 +15,9 @@
 
 use crate::inputs::{GroupView, Inputs};
 
-/// Number of delays without a client before a worker rests. With one, a client every 501 ms causes 1.6
-/// times as many wake-ups as without rest; with four, about as many (`tests/rest.rs`).
+/// Number of delays without a client before a worker rests. With one delay of 500 ms, a client
+/// every 501 ms causes 1.6 times as many wake-ups as without rest; with four, about as many
+/// (`tests/rest.rs`).
 const DELAYS: u64 = 4;
 
 /// The clients that a group has met, as one member sees them.
@@ -50,7 +52,7 @@ impl Quiet {
         now_ns.saturating_sub(since_ns) >= self.after_ns
     }
 
-    /// The worker begins to rest.
+    /// Notes that the worker begins to rest.
     pub(crate) fn begin_rest(&mut self) {
         self.clients_at_rest = self.clients;
     }
@@ -60,8 +62,8 @@ impl Quiet {
         inputs.has_met_clients() || inputs.notified || view.notified || view.roused
     }
 
-    /// Returns whether a worker that does not rest should rouse those that do. A single client is no
-    /// reason, because the group may rest again after it.
+    /// Returns whether a worker that does not rest should rouse those that do. A single client is
+    /// not a reason, because the group may rest again after it.
     pub(crate) fn rouses(self, inputs: &Inputs, view: &GroupView) -> bool {
         view.others_rest
             && inputs.accepted > 0

@@ -75,7 +75,7 @@ impl Kernel {
         self.call(|state| state.register(new));
     }
 
-    /// Ends the registration of a worker that listens on, with another registration.
+    /// Ends the registration of a worker that registers again at once.
     pub(crate) fn register_again(&self, slot: usize) {
         self.call(|state| state.deregister(slot));
     }
@@ -107,7 +107,7 @@ impl Kernel {
         accepted.unwrap_or_default()
     }
 
-    /// Returns whether the notifications of this thread are lost from here on.
+    /// Sets whether the notifications of this thread are lost from now on.
     pub(crate) fn mute_this_thread(&self, is_mute: bool) {
         let this = thread::current().id();
         self.with(|state| state.mute = is_mute.then_some(this));
@@ -163,7 +163,7 @@ impl Kernel {
     }
 
     fn with<R>(&self, call: impl FnOnce(&mut State) -> R) -> R {
-        // A test that fails prints its own message.
+        // A test that fails poisons the lock, and prints its own message.
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         call(&mut state)
     }
@@ -183,8 +183,9 @@ impl State {
         self.workers[slot].reported = false;
     }
 
-    /// Reports the client to each registration, up to the first exclusive one whose worker sleeps.
-    /// A worker that does not sleep does not end the search, as with `EPOLLEXCLUSIVE`.
+    /// Connects a client, and reports it to each registration, up to the first exclusive one whose
+    /// worker sleeps. A worker that does not sleep does not end the search, as with
+    /// `EPOLLEXCLUSIVE`.
     fn connect(&mut self) {
         self.clients += 1;
         for Registration {

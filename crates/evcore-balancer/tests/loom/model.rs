@@ -1,4 +1,4 @@
-//! A model: workers of a group, what each of them does, and what must hold at the end.
+//! A model: the workers of a group, the act of each, and the checks at the end.
 
 use std::sync::{
     Arc,
@@ -33,7 +33,7 @@ use Act::{Has, Joins, Later, Leaves, Sleeps};
 /// A model of a group. The first worker leads if it is a member.
 #[derive(Clone, Debug)]
 pub(crate) struct Model {
-    /// The number of connections of each member, and what the worker does.
+    /// For each worker, its number of connections (`None` if it is not a member yet), and its act.
     pub(crate) workers: Vec<(Option<usize>, Act)>,
     /// The poller has exclusive wake-ups.
     pub(crate) exclusive: bool,
@@ -43,7 +43,7 @@ pub(crate) struct Model {
     pub(crate) client: bool,
     /// The members rest at the beginning.
     pub(crate) rests: bool,
-    /// The worker that dies, and how many operations it has left.
+    /// The worker that dies, and the number of operations after which it dies.
     pub(crate) dies: Option<(usize, u32)>,
     /// Maximum number of turns of a worker while the others run.
     pub(crate) turns: usize,
@@ -150,8 +150,8 @@ impl Model {
             .rev()
             .filter_map(|(slot, active)| active.map(|active| Worker::new(server, slot, active)))
             .collect();
-        // A worker that starts to listen becomes leader, so the first one comes last.
-        // The lock goes to the one that comes first.
+        // A worker that starts to listen becomes leader, so the first worker takes its turn last.
+        // Without exclusive wake-ups, the first turn gets the lock, so the first worker takes it.
         if !self.exclusive {
             members.reverse();
         }
@@ -203,7 +203,7 @@ impl Model {
             }
             settle(server, living);
             if self.delays_pass {
-                // In the first turn the lock is refused; the second one probes.
+                // In the first turn the lock is refused, and the second turn probes.
                 for _ in 0..2 {
                     living.iter_mut().for_each(Worker::time_out);
                     settle(server, living);
@@ -214,7 +214,7 @@ impl Model {
         }
     }
 
-    /// Returns whether no worker gives up the leadership without a successor.
+    /// Returns whether one worker must listen at any time, because none fills up, leaves or dies.
     fn one_always_listens(&self) -> bool {
         let stays = |act: Act| !matches!(act, Leaves | Has(CAPACITY));
         self.exclusive && self.dies.is_none() && self.workers.iter().all(|&(_, act)| stays(act))

@@ -1,10 +1,11 @@
 //! loom's atomics in place of `src/sync.rs`, with faults that can be injected, and threads that die.
 //!
-//! A mutant is a test in which every atomic operation has one fault. loom runs all threads of a model
-//! on one thread of the system, so a thread-local variable reaches all of them and no other test.
+//! A mutant is a test in which every atomic operation, or every worker, has one fault. loom runs
+//! all threads of a model on one thread of the system, so a thread-local variable reaches all of
+//! them and no other test.
 //!
-//! The operations of a thread that has died have no effect. So it stops after any operation, and
-//! nothing has to unwind.
+//! The operations of a thread that has died have no effect. So a thread can die after any
+//! operation, although its code runs on, and nothing has to unwind.
 
 #![allow(dead_code, reason = "each model uses a part of this file")]
 
@@ -55,7 +56,7 @@ thread_local! {
 #[derive(Clone, Copy)]
 struct Mortal {
     thread: ThreadId,
-    /// Number of operations that it has left.
+    /// Number of operations that the thread has left.
     left: u32,
     is_dead: bool,
 }

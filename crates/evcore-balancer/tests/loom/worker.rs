@@ -33,7 +33,8 @@ pub(crate) struct Server {
     pub(crate) kernel: Arc<Kernel>,
     /// True if the poller has exclusive wake-ups. Otherwise the workers share the accept lock.
     pub(crate) exclusive: bool,
-    /// True if no worker fills up, leaves or dies. Then one always listens, from the first one on.
+    /// True if no worker fills up, leaves or dies. Then one worker always listens, once the first
+    /// one does.
     pub(crate) one_always_listens: bool,
     /// Cells that each of two workers writes before it first becomes leader, and before it first
     /// notifies the other one. loom fails if the other one reads a cell without being ordered after
@@ -80,7 +81,7 @@ pub(crate) struct Worker {
     accepted: u32,
     reported: bool,
     may_have_left_clients: bool,
-    /// It follows a plan to rest.
+    /// True if the worker follows a plan to rest.
     pub(crate) rests: bool,
     is_registered: bool,
     holds_lock: bool,
@@ -131,12 +132,12 @@ impl Worker {
         self.is_due = self.wait();
     }
 
-    /// Handles the events during its sleep.
+    /// Handles the events that came while the worker slept.
     pub(crate) fn wake(&mut self) {
         self.is_due |= self.wait();
     }
 
-    /// Ends the wait without an event, if the plan lets it.
+    /// Ends the wait without an event, if the plan limits the wait.
     pub(crate) fn time_out(&mut self) {
         if let Some(limit) = self.wait_at_most {
             self.now += limit;
@@ -163,7 +164,7 @@ impl Worker {
         self.member.is_some()
     }
 
-    /// Ends the worker at the end of a model. It leaves the group then.
+    /// Ends the worker at the end of a model, so that it leaves the group.
     pub(crate) fn end(self) {
         drop(self.member.map(ManuallyDrop::into_inner));
     }
@@ -284,7 +285,7 @@ impl Worker {
         }
     }
 
-    /// Writes the cell that the other worker may read, the first time.
+    /// Writes a cell for the other worker. Only the first call writes.
     fn trace(&mut self, what: usize) {
         let written = mem::replace(&mut self.is_traced[what], true);
         if let (false, Some(traces)) = (written, self.server.traces_of(self.slot)) {
@@ -295,8 +296,8 @@ impl Worker {
 }
 
 impl Server {
-    /// Takes a view that this worker has got, and reads the cells that the other worker has written
-    /// before.
+    /// Returns this worker's view of the group, and reads the cells that the other worker must have
+    /// written before.
     fn seen(&self, slot: usize, view: GroupView) -> GroupView {
         if let Some(traces) = self.traces_of(1_usize.wrapping_sub(slot)) {
             if view.leader == Leader::Other {

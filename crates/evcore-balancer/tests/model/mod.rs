@@ -1,10 +1,11 @@
 //! A model of the kernel's order of wake-ups, and of workers that follow the plans of real balancers.
 //!
-//! For a client, the model wakes all workers that are registered without exclusive wake-ups, and the
-//! first of the others that sleeps. Workers before it that do not sleep find the client at their next
-//! wait. A registration reports the clients that wait already. A worker that finds no client when it
-//! runs sleeps on, as in the kernel. Time is in microseconds: a wake-up takes 20 to 60, an accept 5,
-//! and its handlers 10. On a busy machine a wake-up takes up to 1,000.
+//! For a client, the model wakes all workers that are registered without exclusive wake-ups, and
+//! the first of the others that sleeps. Exclusive workers that registered before that one, and do
+//! not sleep, find the client at their next wait. A registration reports the clients that wait
+//! already. A worker that finds no client when it runs sleeps on, as in the kernel. Time is in
+//! microseconds: a wake-up takes 20 to 60, an accept 5, and its handlers 10. On a busy machine a
+//! wake-up takes up to 1,000.
 
 #![allow(dead_code, reason = "each test uses a part of this file")]
 
@@ -18,20 +19,20 @@ pub(crate) struct Worker {
     pub(crate) balancer: Balancer,
     pub(crate) member: Member,
     pub(crate) active: u32,
-    /// Accepted since the last plan.
+    /// Number of clients accepted since the last plan.
     pub(crate) accepted: u32,
     /// Number of clients that it may still accept in this turn.
     pub(crate) allowed: u32,
     pub(crate) registered: bool,
     pub(crate) exclusive: bool,
     pub(crate) edge_triggered: bool,
-    /// The last plan was to rest.
+    /// True if the last plan was to rest.
     pub(crate) rests: bool,
-    /// It has been told to plan, by another worker.
+    /// True if another worker has notified or roused it since its last plan.
     pub(crate) is_notified: bool,
-    /// When its present wait ends.
+    /// Time at which its present wait ends.
     pub(crate) wait_until: u64,
-    /// The kernel has reported a client to it, or reports one at its next wait.
+    /// True if the kernel has reported a client to it, or reports one at its next wait.
     pub(crate) reported: bool,
     pub(crate) may_have_left_clients: bool,
     pub(crate) phase: Phase,
@@ -69,7 +70,7 @@ pub(crate) struct Server {
     /// The shortest and the longest time of a wake-up.
     pub(crate) wake_us: [u64; 2],
     pub(crate) random: u64,
-    /// The group never rests, because each plan finds that another worker has met a client.
+    /// True if the group never rests, because each plan counts a client that did not come.
     pub(crate) never_rests: bool,
 }
 
@@ -200,7 +201,7 @@ impl Server {
             worker.phase = Phase::Accepting { until };
         } else {
             worker.member.unlock();
-            // Level-triggered, a client that waits is reported again.
+            // A level-triggered registration reports a waiting client again.
             worker.reported &= !worker.edge_triggered;
             let until = self.now + 10 * u64::from(worker.accepted);
             worker.phase = Phase::Planning { until };

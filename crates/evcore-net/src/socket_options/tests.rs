@@ -12,7 +12,7 @@ use crate::loopback::{LOCALHOST, accept_one};
 use crate::socket_option::SocketOption;
 use crate::{ConnectOptions, Error, Listener, Stream};
 
-/// Both ends of a connection, the accepted and the connected one. Both have the options.
+/// The accepted and the connected end of a connection. Both have the options.
 fn both_ends(options: &SocketOptions, address: SocketAddr) -> Result<[Stream; 2], Error> {
     let listener = Listener::builder().socket(options.clone()).bind(address)?;
     let connect = ConnectOptions::new().socket(options.clone());
@@ -173,7 +173,7 @@ fn options_that_take_a_privilege_reach_sockets_with_it() {
 fn options_that_take_a_privilege_are_refused_without_it() {
     let plain = Listener::bind(LOCALHOST).unwrap();
     let refusals = std::thread::spawn(move || {
-        // It fails if this user has no privileges anyway.
+        // The call fails if this user has no privileges anyway.
         let _ = rustix::thread::set_thread_uid(rustix::process::Uid::from_raw(65_534));
         // `busy_poll` is left out, because recent kernels need no privilege for it.
         let [_busy_poll, mark, transparent] = privileged_cases();

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// A worker at rest near the least load, or above the limit, at 4,000 ms.
+/// Makes a worker with this many connections, which rests at 4,000 ms. The limit is 4.
 fn resting(active: u32) -> LeastLoaded {
     let mut worker = worker();
     let quiet_ms = (0..=4_000).step_by(250);

@@ -64,7 +64,7 @@ fn view(leader: Leader, least: u32) -> GroupView {
     }
 }
 
-/// A view in which no other worker has room and answers notifications.
+/// A view in which no other worker has room.
 fn none_left(leader: Leader) -> GroupView {
     GroupView {
         leader,
@@ -163,7 +163,8 @@ fn yielding() -> LeastLoaded {
 }
 
 impl LeastLoaded {
-    /// Sees that the other worker, of this load, has not answered its notification.
+    /// Plans with a view in which the other worker has this load and has not answered its
+    /// notification.
     fn see_pending(&mut self, now: &Inputs, leader: Leader, active: u32) -> Plan {
         let pending = Some(Peer {
             id: other(),
@@ -209,7 +210,7 @@ fn a_leader_without_an_answer_accepts_a_few_in_each_interval() {
         turns.take_while(|accepts| *accepts > 0).sum()
     };
     assert_eq!([2, 3, 5, 7, 9].map(&mut interval), [0, 4, 4, 4, 4]);
-    // The last interval is over.
+    // After 10 ms (`ANSWER_NS`) the leader accepts all clients.
     assert_eq!([11, 12, 400].map(plan_at), [4, 16, 16]);
 }
 
