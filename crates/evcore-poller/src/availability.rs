@@ -13,7 +13,8 @@ use crate::{
 impl BackendKind {
     /// Opens the backend of this kind, for a backend of your own that wraps it.
     ///
-    /// A [`Poller`](crate::Poller) that opens epoll itself calls it directly, and not through the trait.
+    /// A [`Poller`](crate::Poller) that opens epoll itself calls it directly, and not through the
+    /// trait.
     ///
     /// # Errors
     ///
@@ -43,8 +44,9 @@ impl BackendKind {
 
     /// Returns the [available](Self::available) backends that the running kernel permits. Opens and
     /// closes each of them, all in one separate thread. Opening `io_uring` includes a call of
-    /// `io_uring_enter`, which a sandbox may deny by itself. A backend that fails for too few
-    /// descriptors or too little memory counts as permitted, because such a shortage passes.
+    /// `io_uring_enter`, which a sandbox may deny although it permits `io_uring_setup`. A backend
+    /// that fails for too few descriptors or too little memory counts as permitted, because such a
+    /// shortage passes.
     ///
     /// ```
     /// use evcore_poller::BackendKind;
@@ -63,8 +65,8 @@ impl BackendKind {
                 .filter(|kind| is_permitted(&Poller::with(*kind)))
                 .collect()
         };
-        // A separate thread opens the backends, because the kernel interrupts the thread of a ring that
-        // is closed.
+        // A separate thread opens the backends, because the kernel interrupts the thread of a ring
+        // that is closed.
         let usable = std::thread::spawn(usable).join();
         usable.expect("opening a poller does not panic")
     }

@@ -1,21 +1,22 @@
-//! The contract of a backend: one kernel interface, in the simplest terms.
+//! The contract of a backend, which is one kernel interface behind a [`Poller`](crate::Poller).
 //!
-//! The [`Poller`](crate::Poller) in front has the side table. It checks every key, merges changes of
-//! interest, emulates `Edge` and `Oneshot` if the kernel lacks them, and continues interrupted
-//! waits. A backend passes registrations on, and waits:
+//! The poller has the side table. It checks every key, merges changes of interest, emulates `Edge`
+//! and `Oneshot` if the kernel lacks them, and continues interrupted waits. A backend passes
+//! registrations on, and waits:
 //!
-//! - No descriptor is registered under two keys. A registration is removed when its interest becomes
-//!   empty, and added again when the interest is not empty any more (unless the backend
+//! - No descriptor is registered under two keys. A registration is removed when its interest
+//!   becomes empty, and added again when the interest is not empty any more (unless the backend
 //!   [`batches_changes`](Capabilities::batches_changes)).
 //! - If the backend has no `Edge`, a registration whose sides have all reported has an empty
 //!   interest, and watches only its [ends](Registration::ends).
 //! - `add` and `remove` take effect at once. `modify` is called just before a wait.
-//! - A wait reports at most as many events as there is room, and each key at most once. A later
+//! - A wait reports at most as many events as fit into the sink, and each key at most once. A later
 //!   wait reports the events that do not fit, so that no key starves.
-//! - A wait that reports nothing never ends before its timeout. A wait that fails has reported nothing.
+//! - A wait that reports nothing never ends before its timeout. A wait that fails has reported
+//!   nothing.
 //!
-//! A simulator implements this without a kernel, and sets [`simulated`](Capabilities::simulated).
-//! It then gets only simulated targets.
+//! A simulator implements [`Backend`] without a kernel, and sets
+//! [`simulated`](Capabilities::simulated). It then gets only simulated targets.
 
 use std::{
     fmt,
@@ -37,7 +38,7 @@ use crate::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Registration {
-    /// The number of the descriptor, which was open when it was registered; its owner may have
+    /// The number of the descriptor. It was open when it was registered, but its owner may have
     /// closed it since. For a [simulated](Capabilities::simulated) backend it is the number of the
     /// [target](crate::Target::Simulated).
     pub fd: RawFd,
@@ -53,11 +54,12 @@ pub struct Registration {
     /// [`WRITE_CLOSED`](Ready::WRITE_CLOSED) and [`ERROR`](Ready::ERROR) with any interest, because
     /// most kernels report these two in any case.
     ///
-    /// A masked [`Edge`](Mode::Edge) still watches the ends after its sides have reported, until each
-    /// end was reported.
+    /// A masked [`Edge`](Mode::Edge) still watches the ends after its sides have reported, until
+    /// each end was reported.
     pub ends: Ready,
-    /// The mode of reports. If the [`Capabilities`] lack this mode, treat it as `Level`: the poller
-    /// emulates it. It is never [exclusive](Mode::is_exclusive) if the [`Capabilities`] lack that.
+    /// The mode of reports. If the [`Capabilities`] lack this mode, treat it as `Level`, because
+    /// the poller emulates it. It is never [exclusive](Mode::is_exclusive) if the [`Capabilities`]
+    /// lack that.
     pub mode: Mode,
 }
 
@@ -70,7 +72,8 @@ impl Registration {
     }
 }
 
-/// The modes and features that the kernel behind a backend has. The poller emulates the rest.
+/// The modes and features that the kernel behind a backend has. The poller emulates `Edge` and
+/// `Oneshot` if they are missing.
 ///
 /// ```
 /// use evcore_poller::Capabilities;
@@ -81,15 +84,16 @@ impl Registration {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Capabilities {
-    /// The kernel reports each change once: `Edge` needs no emulation.
+    /// The kernel reports each change once, so `Edge` needs no emulation.
     pub edge: bool,
-    /// The kernel disarms a registration that has reported: `Oneshot` needs no emulation.
+    /// The kernel disarms a registration that has reported, so `Oneshot` needs no emulation.
     pub oneshot: bool,
     /// The kernel has [exclusive](Mode::Exclusive) registrations. The poller does not emulate them.
     pub exclusive: bool,
-    /// The backend records what `modify` passes, applies it in the wait, and reports a refusal as an
-    /// event with [`Ready::ERROR`](crate::Ready::ERROR). After such an event it gets the next
-    /// `modify` even if that changes nothing. It also gets changes from and to an empty interest.
+    /// The backend records what `modify` passes, applies it in the wait, and reports a refusal as
+    /// an event with [`Ready::ERROR`](crate::Ready::ERROR). After such an event the poller passes
+    /// on the next `modify` even if it changes nothing. The poller also passes on changes from and
+    /// to an empty interest.
     pub batches_changes: bool,
     /// The kernel watches a file, and not the number of its descriptor. So it goes on reporting a
     /// file that was [removed before a close](crate::Poller::remove_before_close) if a duplicate is
@@ -144,26 +148,26 @@ pub trait Backend: fmt::Debug + Send {
     /// Returns the name to print: `epoll`.
     fn name(&self) -> &'static str;
 
-    /// Returns the features that need no emulation. It is called once.
+    /// Returns the features that need no emulation. The poller calls this once.
     fn capabilities(&self) -> Capabilities;
 
     /// Begins to watch a descriptor.
     ///
     /// # Errors
     ///
-    /// The kernel's error. In that case the registration does not exist.
+    /// The kernel's error. The registration does not exist then.
     fn add(&mut self, registration: &Registration) -> Result<()>;
 
     /// Changes the interest of a registration, or arms a one-shot registration again.
     ///
     /// # Errors
     ///
-    /// The kernel's error. The registration does not exist then, and the poller reports an event with
-    /// the error bit.
+    /// The kernel's error. The registration does not exist then, and the poller reports an event
+    /// with the error bit.
     fn modify(&mut self, registration: &Registration) -> Result<()>;
 
-    /// Works as [`modify`](Self::modify), but reports everything that is ready afresh, even if nothing
-    /// has changed. Called just before a wait.
+    /// Works as [`modify`](Self::modify), but reports everything that is ready afresh, even if
+    /// nothing has changed. Called just before a wait.
     ///
     /// The default is `modify`, for a kernel to which each modification is a new registration.
     ///
@@ -190,14 +194,14 @@ pub trait Backend: fmt::Debug + Send {
     /// # Errors
     ///
     /// [`Error::Interrupted`](crate::Error::Interrupted) if a signal ended the wait, otherwise the
-    /// kernel's error. Nothing was added then.
+    /// kernel's error. No event was added then.
     fn wait(&mut self, events: EventSink<'_>, timeout: Option<Duration>) -> Result<()>;
 
-    /// Drops every registration except the waker's, and returns true; the poller then adds everything
-    /// again. The poller calls it if the kernel goes on reporting a removed file.
+    /// Drops every registration except the waker's, and returns true; the poller then adds
+    /// everything again. The poller calls it if the kernel goes on reporting a removed file.
     ///
-    /// The default does nothing and returns false: most kernels identify a registration by the
-    /// number of its descriptor, and drop it when that is closed.
+    /// The default does nothing and returns false, because most kernels identify a registration by
+    /// the number of its descriptor, and drop it when that is closed.
     ///
     /// # Errors
     ///
@@ -206,16 +210,17 @@ pub trait Backend: fmt::Debug + Send {
         Ok(false)
     }
 
-    /// Borrows the descriptor of the backend (epoll, kqueue), to watch it for readability in another
-    /// poller or loop. `None`, the default, on the other backends.
+    /// Borrows the descriptor of the backend (epoll, kqueue), to watch it for readability in
+    /// another poller or loop. `None`, the default, on the other backends.
     ///
     /// It is readable if the kernel has something to report. Before you wait for it elsewhere, wait
-    /// on the [`Poller`](crate::Poller) with a timeout of zero until that reports neither an event nor a
-    /// wake, because changes reach the kernel only in a [`wait`](crate::Poller::wait).
+    /// on the [`Poller`](crate::Poller) with a timeout of zero until that reports neither an event
+    /// nor a wake, because changes reach the kernel only in a [`wait`](crate::Poller::wait).
     ///
     /// On epoll a wait may replace the descriptor, if a file was [removed before a
-    /// close](crate::Poller::remove_before_close) and a duplicate of it stays open. To avoid that, use
-    /// [`remove`](crate::Poller::remove); otherwise register the new descriptor in the outer poller.
+    /// close](crate::Poller::remove_before_close) and a duplicate of it stays open. To avoid that,
+    /// use [`remove`](crate::Poller::remove); otherwise register the new descriptor in the outer
+    /// poller.
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         None
     }

@@ -28,38 +28,37 @@ use std::fmt;
 /// | `READ_CLOSED` | yes ³ | yes | no: a read of 0 bytes | no: a read of 0 bytes | Linux; else as ports | no: a read of 0 bytes | yes |
 /// | `WRITE_CLOSED`, `ERROR` | yes | if the side is watched | yes | yes | yes | no: the side is ready, and fails | yes |
 /// | priority data | yes | refused | yes | yes | yes | yes | yes |
-/// | cost of a wait grows with the number of | what is ready | what is ready | what is ready, twice |
-/// what is ready | what is registered | the highest descriptor | what is ready |
-/// | a change costs | one call | goes with the wait | one call | part of one write before the wait ⁴ |
-/// nothing ⁴ | nothing ⁴ | goes with the wait ⁴ |
+/// | cost of a wait grows with the number of | what is ready | what is ready | what is ready, twice | what is ready | what is registered | the highest descriptor | what is ready |
+/// | a change costs | one call | goes with the wait | one call | part of one write before the wait ⁴ | nothing ⁴ | nothing ⁴ | goes with the wait ⁴ |
 /// | descriptors | all | all | all | all | all | below 1024 | all |
 /// | a regular file, `/dev/null` | refused | by the system | by the system | by the system | always ready | always ready | always ready |
 /// | closed without `remove` | silent | silent | silent, or one error event | silent, or one error event | one error event | one error event | the file stays open; silent, or one error event |
-/// | closed without `remove`, and its number reused | silent | silent | perhaps watched by mistake |
-/// perhaps watched by mistake | watched by mistake | watched by mistake | perhaps watched by mistake |
-/// | `remove_before_close`, but a duplicate is open | its events are dropped; everything is registered
-/// anew once | silent | silent | silent | silent | silent | silent; the removal costs a call |
+/// | closed without `remove`, and its number reused | silent | silent | perhaps watched by mistake | perhaps watched by mistake | watched by mistake | watched by mistake | perhaps watched by mistake |
+/// | `remove_before_close`, but a duplicate is open | its events are dropped; everything is registered anew once | silent | silent | silent | silent | silent | silent; the removal costs a call |
 /// | timeouts | ns below 1 s (`epoll_pwait2`, unless whole ms suffice), else ms, rounded up | ns | ns | ms, rounded up; at least a clock tick | ns on Linux and FreeBSD (`ppoll`), else ms, rounded up | ns on Linux, else µs, rounded up | ns |
 /// | `Mode::Exclusive` | yes ³ | refused | refused | refused | refused | refused | refused |
 ///
-/// 1. Not run on such a system: no such kernel was at hand. Compiled, and tested over a model of the
-///    kernel's calls. poll and select were run on Linux only.
-/// 2. If an `Edge` was reported on one side and not rearmed, that report may be repeated when the other
-///    side becomes ready.
+/// 1. These backends were never run on their systems, because no such kernel was at hand. They are
+///    compiled, and tested over a model of the kernel's calls. poll and select were run on Linux
+///    only.
+/// 2. If an `Edge` was reported on one side and not rearmed, that report may be repeated when the
+///    other side becomes ready.
 /// 3. An exclusive registration reports no `READ_CLOSED`: a read returns 0 bytes.
-/// 4. A change from an empty interest costs one call, as `add` does (except on `io_uring`), which checks
-///    that the descriptor is open.
-/// 5. A report that is not answered costs one further call (on `/dev/poll`, an entry of the next write).
-///    Errors are reported before `rearm`, too, but illumos' sockets report an error as readiness.
-/// 6. Reported are hang-up, error and, on Linux, half-close; on macOS nothing is. A descriptor whose
-///    report is not answered keeps its entry in poll's array, so that its ends are reported.
-/// 7. Used only if the program names it: [`IoUring`](Self::IoUring). The system may refuse it (a
-///    sandbox, the sysctl
-///    `kernel.io_uring_disabled`): see [`usable`](Self::usable). Use it with `Edge`, which costs no
-///    call: a `Level` that has reported is registered again by the next wait. `add` goes with the
-///    wait too. The kernel accepts calls from one thread only, so if the poller has moved to another
-///    thread, its next call registers everything anew.
-/// 8. An `Edge` is a hint: it may report data that was read, or room that was used, before the wait.
+/// 4. A change from an empty interest costs one call, as `add` does (except on `io_uring`). The
+///    call checks that the descriptor is open.
+/// 5. A report that is not answered costs one further call (on `/dev/poll`, an entry of the next
+///    write). Errors are reported before `rearm`, too, but illumos' sockets report an error as
+///    readiness.
+/// 6. Before `rearm`, poll reports a hang-up, an error and, on Linux, a half-close; on macOS it
+///    reports nothing. A descriptor whose report is not answered keeps its entry in poll's array,
+///    so that its ends are reported.
+/// 7. `io_uring` is used only if the program names it: [`IoUring`](Self::IoUring). The system may
+///    refuse it (a sandbox, the sysctl `kernel.io_uring_disabled`): see [`usable`](Self::usable).
+///    Use it with `Edge`, because a `Level` that has reported is registered again by the next wait.
+///    `add` goes with the wait too. The kernel accepts calls from one thread only, so if the poller
+///    has moved to another thread, its next call registers everything anew.
+/// 8. An `Edge` is a hint: it may report data that was read, or room that was used, before the
+///    wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum BackendKind {
@@ -74,33 +73,34 @@ pub enum BackendKind {
     DevPoll,
     /// Every Unix. The cost of a wait grows with the number of watched descriptors.
     Poll,
-    /// Every Unix except illumos. Only descriptors below 1024; the cost of a wait grows with the
-    /// highest of them.
+    /// Every Unix except illumos and Solaris. It watches only descriptors below 1024, and the cost
+    /// of a wait grows with the highest of them.
     Select,
-    /// Linux, for tests of programs that use [`Mode::Edge`](crate::Mode::Edge): epoll with an `Edge`
-    /// that is emulated by masking, as on poll, select, event ports and /dev/poll.
+    /// Linux, for tests of programs that use [`Mode::Edge`](crate::Mode::Edge): epoll with an
+    /// `Edge` that is emulated by masking, as on poll, select, event ports and /dev/poll.
     ///
     /// A side that was reported stays silent until [`Poller::rearm`](crate::Poller::rearm). So a
     /// program that forgets a `rearm` waits for ever, where [`Epoll`](Self::Epoll) reports new data
-    /// and hides the mistake. Each report of an `Edge` costs one system call, and each answer another.
+    /// and hides the mistake. Each report of an `Edge` costs one system call, and each answer
+    /// another.
     EpollMasked,
-    /// Linux 6.1 and later, where the system permits it. Registrations, changes and the wait share one
-    /// system call, with one more for each further twenty or so wake-ups. The cost of a wait grows with
-    /// the number of ready descriptors. Use it with [`Mode::Edge`](crate::Mode::Edge);
+    /// Linux 6.1 and later, where the system permits it. Registrations, changes and the wait share
+    /// one system call, with one more for each further twenty or so wake-ups. The cost of a wait
+    /// grows with the number of ready descriptors. Use it with [`Mode::Edge`](crate::Mode::Edge);
     /// [`Poller::new`](crate::Poller::new) does not choose it.
     ///
-    /// A watched file stays open, even if its descriptor is closed, until it is removed or the poller is
-    /// dropped. If the process ends, the file stays open for a moment longer. If the poller is dropped
-    /// in another thread than that of its last wait, its files are closed a moment later, too. A moment
-    /// after a poller is dropped, the kernel interrupts its thread once: a call that the kernel does not
-    /// restart (such as an `epoll_wait` of other code) fails with `EINTR`. A
-    /// [`wait`](crate::Poller::wait) goes on.
+    /// A watched file stays open, even if its descriptor is closed, until it is removed or the
+    /// poller is dropped. If the process ends, or if the poller is dropped in another thread than
+    /// that of its last wait, the file stays open for a moment longer. A moment after a poller is
+    /// dropped, the kernel interrupts its thread once. A call that the kernel does not restart
+    /// (such as an `epoll_wait` of other code) then fails with `EINTR`. A
+    /// [`wait`](crate::Poller::wait) of another poller goes on.
     ///
-    /// It has no [exclusive registrations](crate::Mode::Exclusive): a connection wakes every
-    /// worker that watches the listener, and all but one of them call `accept` for nothing. With four
-    /// workers and one client at a time, a connection took 3.0 to 4.1 calls, and 2.2 to 2.3 with epoll's
-    /// exclusive registrations. Let one worker at a time watch the listener (an accept lock), or give
-    /// each worker a listener of its own (`SO_REUSEPORT`).
+    /// It has no [exclusive registrations](crate::Mode::Exclusive), so a connection wakes every
+    /// worker that watches the listener, and all but one of them call `accept` for nothing. With
+    /// four workers and one client at a time, a connection took 3.0 to 4.1 calls of `accept4`, and
+    /// 2.2 to 2.3 with epoll's exclusive registrations. Let one worker at a time watch the listener
+    /// (an accept lock), or give each worker a listener of its own (`SO_REUSEPORT`).
     IoUring,
 }
 

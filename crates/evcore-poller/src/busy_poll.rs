@@ -4,8 +4,8 @@ use std::time::Duration;
 
 /// The parameters of busy polling, for [`Poller::set_busy_poll`](crate::Poller::set_busy_poll).
 ///
-/// A wait that finds nothing ready first polls the receive queue of a network device for some time, and
-/// sleeps only then.
+/// A wait that finds nothing ready first polls the receive queue of a network device for some time,
+/// and sleeps only then.
 ///
 /// ```
 /// use evcore_poller::BusyPoll;
@@ -23,8 +23,8 @@ pub struct BusyPoll {
 }
 
 impl BusyPoll {
-    /// Busy polling for `time` in each wait that finds nothing ready. It is rounded up to a microsecond,
-    /// and limited to 2,147 seconds. Zero turns busy polling off.
+    /// Makes parameters for busy polling for `time` in each wait that finds nothing ready. The time
+    /// is rounded up to a microsecond, and limited to 2,147 seconds. Zero turns busy polling off.
     pub const fn new(time: Duration) -> Self {
         Self {
             time,
@@ -33,8 +33,9 @@ impl BusyPoll {
         }
     }
 
-    /// The most packets that the kernel takes from the queue at once. Default 0, which is the kernel's
-    /// own default (8). Above 64 the kernel requires the capability `CAP_NET_ADMIN`.
+    /// Sets the maximum number of packets that the kernel takes from the queue at once. The default
+    /// 0 stands for the kernel's own default (8). Above 64 the kernel requires the capability
+    /// `CAP_NET_ADMIN`.
     pub const fn budget(mut self, packets: u16) -> Self {
         self.budget = packets;
         self

@@ -1,4 +1,5 @@
-//! The layout of an event in memory. It is epoll's, so that the kernel fills the user's array.
+//! The layout of an event in memory. It is epoll's, so that the kernel can write into the program's
+//! buffer.
 //!
 //! All backends use this layout, so reading an event needs no case distinction.
 

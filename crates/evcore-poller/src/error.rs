@@ -11,15 +11,16 @@ use crate::{
 /// The result of a poller's call.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// The name of the call in an [`Error::Os`] for a ring that gets too little memory. Usually the limit of
-/// locked memory is too low, and waiting does not help. Other backends do not need such memory.
+/// The name of the call in an [`Error::Os`] for a ring that gets too little memory. Usually the
+/// limit of locked memory is too low, and waiting does not help. Other backends do not need such
+/// memory.
 pub(crate) const RING_MEMORY: &str = "io_uring_setup (memory, or RLIMIT_MEMLOCK, is too small)";
 
 /// The error of a call of a poller.
 ///
-/// [`Error::Os`] converts into the system's own [`io::Error`], with its `raw_os_error`. That error does
-/// not name the call any more, so log this one before you convert it. Every other variant is wrapped
-/// into an `io::Error` of a fitting kind.
+/// [`Error::Os`] converts into the system's own [`io::Error`], with its `raw_os_error`. That error
+/// does not name the call any more, so log this one before you convert it. Every other variant is
+/// wrapped into an `io::Error` of a fitting kind.
 ///
 /// ```
 /// use evcore_poller::{Error, Poller};
@@ -136,7 +137,7 @@ pub enum Error {
          make one in each process after the fork"
     )]
     Forked {
-        /// The process that made it.
+        /// The id of the process that made the poller.
         process: u32,
     },
     /// The backend has no exclusive registrations.
@@ -169,8 +170,8 @@ pub enum Error {
         /// The name of the backend.
         backend: &'static str,
     },
-    /// A signal ended a wait into a [raw](crate::Events::raw) buffer. (In rare cases the wait had only
-    /// stale events, which were dropped.)
+    /// A signal ended a wait into a [raw](crate::Events::raw) buffer. (In rare cases the wait had
+    /// only stale events, which were dropped.)
     #[error("a signal ended the wait")]
     Interrupted,
     /// The operating system refused a call.
@@ -178,13 +179,13 @@ pub enum Error {
     Os {
         /// The name of the call.
         call: &'static str,
-        /// Its error.
+        /// The error of the call.
         source: io::Error,
     },
 }
 
-/// Prints the text of `Display`, so that a program whose `main` returns the error, or that unwraps it,
-/// ends with a line that names the remedy.
+/// Prints the text of `Display`, so that a program whose `main` returns the error, or that unwraps
+/// it, ends with a line that names the remedy.
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
@@ -202,8 +203,8 @@ impl Error {
         }
     }
 
-    /// Returns whether descriptors, memory or epoll's watches are exhausted for now. The memory of a ring
-    /// does not count, because its limit stays.
+    /// Returns whether descriptors, memory or epoll's watches are exhausted for now. The memory of
+    /// a ring does not count, because its limit stays.
     pub(crate) fn is_exhaustion(&self) -> bool {
         let Self::Os { source, call } = self else {
             return false;
@@ -218,7 +219,7 @@ impl Error {
         }
     }
 
-    /// The error of a system call by its name.
+    /// Returns a function that makes the error of the named system call from its number.
     pub(crate) fn os(call: &'static str) -> impl FnOnce(rustix::io::Errno) -> Self {
         move |errno| Self::Os {
             call,

@@ -24,14 +24,15 @@ const MAX_CAPACITY: usize = (1 << 27) - 1;
 pub struct Events {
     // Invariant: the vector is never reallocated, so its capacity is the buffer's capacity.
     entries: Vec<Entry>,
-    // Invariant: it contains the flags of all `entries`, and `Seen::FULL` exactly if there is no room.
+    // Invariant: it contains the flags of all `entries`, and `Seen::FULL` exactly if there is no
+    // room.
     seen: Seen,
     raw: bool,
 }
 
 impl Events {
-    /// Makes a buffer for at most `capacity` events per wait. The capacity is limited to 1..=2^27. The
-    /// next wait reports the events that do not fit.
+    /// Makes a buffer for at most `capacity` events per wait. The capacity is at least 1 and below
+    /// 2^27. The next wait reports the events that do not fit.
     ///
     /// Allocates now: 12 bytes per event on x86-64, otherwise 16.
     #[must_use]
@@ -48,11 +49,12 @@ impl Events {
     ///
     /// - A signal ends the wait with [`Error::Interrupted`](crate::Error::Interrupted), and no
     ///   clock is read to continue it. (On `io_uring` a clock is read before a wait that may block
-    ///   until a timeout. A signal does not always end the wait if it comes together with a wake-up that
-    ///   reports nothing; a [`Waker`](crate::Waker) that the handler uses always does.)
+    ///   until a timeout. A signal does not always end the wait if it comes together with a wake-up
+    ///   that reports nothing. A [`Waker`](crate::Waker) that the signal's handler uses always ends
+    ///   it.)
     /// - Stale events of a key that was
-    ///   [removed before a close](crate::Poller::remove_before_close) may follow other events in the
-    ///   buffer. If a wait has only stale events, they are dropped, and it fails with
+    ///   [removed before a close](crate::Poller::remove_before_close) may follow other events in
+    ///   the buffer. If a wait has only stale events, they are dropped, and it fails with
     ///   `Error::Interrupted`.
     ///
     /// ```
@@ -109,8 +111,8 @@ impl Events {
         }
     }
 
-    /// Returns the entries, into which a kernel may write without reallocating them. Afterwards call
-    /// [`note_added`](Self::note_added) or [`note_refilled`](Self::note_refilled).
+    /// Returns the entries, into which a kernel may write without reallocating them. Afterwards
+    /// call [`note_added`](Self::note_added) or [`note_refilled`](Self::note_refilled).
     #[cfg(any(target_os = "linux", target_os = "android"))]
     #[inline]
     pub(crate) fn entries_mut(&mut self) -> &mut Vec<Entry> {
@@ -130,7 +132,7 @@ impl Events {
     /// Updates `seen` for the entries with which a kernel has replaced all earlier ones. `is_wake`
     /// recognises the waker's key in a union of keys.
     #[cfg(any(target_os = "linux", target_os = "android"))]
-    #[inline(always)] // into the wait: most have one event
+    #[inline(always)] // into the wait, because most waits have one event
     pub(crate) fn note_refilled(&mut self, is_wake: impl Fn(u64) -> bool) -> Refill {
         let [entry] = self.entries[..] else {
             return self.note_many(is_wake);
@@ -192,8 +194,8 @@ impl Events {
         self.seen.0 & flags != 0
     }
 
-    /// Keeps the first `from` events, and of the others each for which `keep` returns true. `keep` may
-    /// change the event.
+    /// Keeps the first `from` events, and of the others each for which `keep` returns true. `keep`
+    /// may change the event.
     pub(crate) fn retain_from(&mut self, from: usize, mut keep: impl FnMut(&mut Event) -> bool) {
         let mut kept = from;
         for position in from..self.entries.len() {
@@ -243,7 +245,8 @@ impl Events {
         self.entries.len()
     }
 
-    /// Returns whether there are no events (a wake is not an event: see [`was_woken`](Self::was_woken)).
+    /// Returns whether there are no events (a wake is not an event: see
+    /// [`was_woken`](Self::was_woken)).
     #[must_use]
     #[inline]
     pub fn is_empty(&self) -> bool {
@@ -280,10 +283,9 @@ struct Seen(u32);
 
 impl Seen {
     const NOTHING: Self = Self(0);
-    /// The bit of a wake. It is not a flag of an event, because epoll uses it only in
-    /// registrations.
+    /// The bit of a wake. No event has it as a flag, because epoll uses it only in registrations.
     const WAKE: u32 = 1 << 31;
-    /// The bit of a full buffer. Like `WAKE`, it is not a flag of an event.
+    /// The bit of a full buffer. As with `WAKE`, no event has it as a flag.
     const FULL: u32 = 1 << 30;
 }
 
@@ -344,7 +346,7 @@ impl ExactSizeIterator for Iter<'_> {}
 
 impl FusedIterator for Iter<'_> {}
 
-/// The remaining events.
+/// Prints the remaining events.
 impl fmt::Debug for Iter<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.clone()).finish()

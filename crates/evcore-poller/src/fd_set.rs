@@ -1,9 +1,10 @@
-//! The set of registered descriptors. Each can be registered once, on every backend.
+//! The set of registered descriptors. On every backend, a descriptor can be registered only once.
 //!
 //! Kernels treat a second registration of one descriptor differently. epoll refuses it, unless the
-//! first was closed meanwhile. kqueue and event ports replace the first, `/dev/poll` adds to it,
-//! and poll reports both. The poller refuses it before it calls the kernel. So a number that was
-//! closed and reused is never mistaken for its previous file.
+//! first file was closed meanwhile. kqueue and event ports replace the first registration,
+//! `/dev/poll` adds to it, and poll reports both. The poller refuses the second one before it calls
+//! the kernel. So a program that closes a descriptor without removing it gets an error when it
+//! registers the next file with that number.
 
 use std::os::fd::RawFd;
 
@@ -17,13 +18,13 @@ const DENSE: usize = 1 << 24;
 #[derive(Debug, Default)]
 pub(crate) struct FdSet {
     dense: Vec<u64>,
-    /// The numbers from [`DENSE`] on.
+    /// The other numbers: those from [`DENSE`] on, and negative ones.
     others: Vec<RawFd>,
 }
 
 impl FdSet {
-    /// Returns whether the table has a bit for this descriptor. A descriptor among the `others` never
-    /// has one.
+    /// Returns whether the table has a bit for this descriptor. A descriptor among the `others`
+    /// never has one.
     #[inline]
     pub(crate) fn has_room(&self, fd: RawFd) -> bool {
         place(fd).is_some_and(|(word, _)| word < self.dense.len())

@@ -3,8 +3,8 @@
 use bitflags::bitflags;
 
 bitflags! {
-    /// The readiness that a registration watches for: any union of its constants. Each bit has the same
-    /// value as the [readiness](crate::Ready) that it selects.
+    /// The readiness that a registration watches for: any union of its constants. Each bit has the
+    /// same value as the [readiness](crate::Ready) that it selects.
     ///
     /// ```
     /// use evcore_poller::Interest;
@@ -60,15 +60,15 @@ pub enum Mode {
     ///
     /// An end is reported once even before the answer: the end of the peer's bytes, if the interest
     /// includes reading, and a hang-up or an error. This holds if the backend reports them by bits
-    /// of their own ([the table](crate::BackendKind#what-each-backend-does); select has no such bits). The
-    /// affected sides are reported together with the end. After a hang-up or an error, nothing more
-    /// is reported until `rearm`.
+    /// of their own ([the table](crate::BackendKind#what-each-backend-does); select has no such
+    /// bits). The affected sides are reported together with the end. After a hang-up or an error,
+    /// nothing more is reported until `rearm`.
     ///
     /// Backends differ in what else they report before the answer. A kernel that has `Edge` itself
     /// (epoll, kqueue, `io_uring`) reports new data and new room, and may repeat everything else
-    /// that is ready. On every other backend the poller emulates `Edge`, and reports nothing else until
-    /// `rearm`. A program that forgets a `rearm` works on epoll and waits for ever on poll: test it with
-    /// [`BackendKind::Poll`](crate::BackendKind::Poll), or on Linux with
+    /// that is ready. On every other backend the poller emulates `Edge`, and reports nothing else
+    /// until `rearm`. A program that forgets a `rearm` works on epoll and waits for ever on poll.
+    /// Test your program with [`BackendKind::Poll`](crate::BackendKind::Poll), or on Linux with
     /// [`BackendKind::EpollMasked`](crate::BackendKind::EpollMasked).
     Edge,
     /// The first event of any side is reported, and then nothing until
@@ -77,14 +77,14 @@ pub enum Mode {
     /// `Level` for a source that other pollers watch exclusively too, in other threads or
     /// processes: an event wakes one of them (or a few), not all. It is for listeners.
     ///
-    /// Only epoll has this: check the [capabilities](crate::Capabilities::exclusive) of the
+    /// Only epoll has this, so check the [capabilities](crate::Capabilities::exclusive) of the
     /// [backend](crate::Poller::backend) first. [`READ_CLOSED`](crate::Ready::READ_CLOSED) is not
     /// reported, and [`Interest::PRIORITY`] is refused. A change of interest costs two system
     /// calls, because the kernel cannot modify such a registration. The kernel mostly wakes the
-    /// poller that registered first, so [register again](crate::Poller::reregister) from time to
-    /// time.
+    /// poller that registered first, so [reregister](crate::Poller::reregister) from time to time.
     Exclusive,
-    /// `Edge` for a source that other pollers watch exclusively too: see [`Exclusive`](Self::Exclusive).
+    /// `Edge` for a source that other pollers watch exclusively too: see
+    /// [`Exclusive`](Self::Exclusive).
     ExclusiveEdge,
 }
 

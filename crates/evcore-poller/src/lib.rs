@@ -14,42 +14,43 @@
 //!
 //! ## Spurious events
 //!
-//! An event is a hint. Use non-blocking descriptors, and expect `WouldBlock` after any event: another
-//! process may have taken the data or the connection. On `io_uring` an event of an
+//! An event is a hint. Use non-blocking descriptors, and expect `WouldBlock` after any event:
+//! another process may have taken the data or the connection. On `io_uring` an event of an
 //! [`Edge`](Mode::Edge) may also report data that was read before the wait.
 //!
-//! A wait that ends by its timeout, or by a [`Waker`] alone, reports no events. With
-//! [`Events::raw`] a signal also ends a wait.
+//! A wait that ends by its timeout, or only by a [`Waker`], reports no events. With [`Events::raw`]
+//! a signal also ends a wait.
 //!
 //! ## Draining readiness
 //!
 //! With [`Edge`](Mode::Edge), read or write until `WouldBlock`, and then call [`Poller::rearm`].
 //! Some backends report nothing new before that call. To stop before `WouldBlock`, call
-//! [`Poller::reregister`] instead: it reports present readiness again.
+//! [`Poller::reregister`] instead, which reports present readiness again.
 //!
 //! With [`Level`](Mode::Level), an event comes in every wait while the readiness lasts. Remove an
 //! interest in writing when there is nothing to write.
 //!
 //! ## Readiness operations
 //!
-//! Try the operation that the event reports, and let its result decide: a read of 0 bytes is the end
-//! of the stream, and an error comes from the failing call.
+//! Try the operation that the event reports, and let its result decide: a read of 0 bytes is the
+//! end of the stream, and an error comes from the failing call.
 //! [`READ_CLOSED`](Ready::READ_CLOSED), [`WRITE_CLOSED`](Ready::WRITE_CLOSED) and
-//! [`ERROR`](Ready::ERROR) come earlier where the backend has them, but not every backend has them.
-//! If an event has `ERROR` and the operation returns `WouldBlock`, the kernel has refused the
-//! registration: it is silent until [`Poller::modify`] or [`Poller::reregister`].
+//! [`ERROR`](Ready::ERROR) come earlier, but not every backend has them. If an event has `ERROR`
+//! and the operation returns `WouldBlock`, the kernel has refused the registration, which is then
+//! silent until [`Poller::modify`] or [`Poller::reregister`].
 //!
-//! Register a socket that connects with [`Interest::WRITE`], and read `SO_ERROR` when it is writable.
-//! If an `Edge` was registered before `connect`, also call [`Poller::rearm`] after `EINPROGRESS`.
+//! Register a connecting socket with [`Interest::WRITE`], and read `SO_ERROR` when the socket is
+//! writable. If it was registered with `Edge` before `connect`, also call [`Poller::rearm`] after
+//! `EINPROGRESS`.
 //!
 //! ## Dropping
 //!
 //! Call [`Poller::remove`] or [`Poller::remove_before_close`] before a descriptor is closed. A
-//! registration does not own its descriptor: without the call, its number may be watched by mistake
-//! for another file, and `io_uring` keeps the file open.
+//! registration does not own its descriptor. Without the call, the poller may watch another file
+//! that gets the same number, and `io_uring` keeps the closed file open.
 //!
-//! A dropped poller ends all its registrations; on `io_uring` this may take a moment. Its wakers then
-//! do nothing.
+//! A dropped poller ends all its registrations; on `io_uring` this may take a moment. Its wakers
+//! then do nothing.
 
 mod backend_kind;
 mod event;

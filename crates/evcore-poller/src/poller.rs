@@ -1,9 +1,9 @@
 //! The poller: one contract over every backend.
 //!
-//! The side table (`registry.rs`) checks keys, merges interests and emulates modes. This file is
-//! the order in which the table and the backend are called. It has no callbacks, and it reads no
-//! clock except to continue a wait that a signal has interrupted. The unusual parts of a wait are
-//! in `slow_path.rs`. Stale events are dropped in `stale.rs`.
+//! The side table (`registry.rs`) checks keys, merges changes of interest and emulates modes. This
+//! file has the order in which the table and the backend are called. It has no callbacks, and it
+//! reads no clock except to continue a wait that a signal has interrupted. The unusual parts of a
+//! wait are in `slow_path.rs`. Stale events are dropped in `stale.rs`.
 
 mod slow_path;
 mod stale;
@@ -31,17 +31,18 @@ use crate::{
 /// Watches descriptors and waits until some of them are ready.
 ///
 /// A descriptor must stay open while it is registered. [Remove](Self::remove) it before you close
-/// it, or call [`remove_before_close`](Self::remove_before_close). If you close it without that,
-/// the poller may watch another file by mistake, but this is never undefined behaviour. The key and
-/// the descriptor's number stay taken until the key is removed. Nothing is reported under a removed
-/// key, unless the same 64 bits are registered again.
+/// it, or call [`remove_before_close`](Self::remove_before_close). If you close it without either
+/// call, the poller may watch another file by mistake, but this is never undefined behaviour. The
+/// key and the descriptor's number stay taken until the key is removed. Nothing is reported under a
+/// removed key, unless the same 64 bits are registered again.
 ///
 /// In a forked child, every call that would reach the kernel fails with [`Error::Forked`]. Do not
-/// use its wakers there: each process merges its own wakes, and only the parent acknowledges them. A
-/// child can wake its parent through the [descriptor](Waker::descriptor) of a waker.
+/// use its wakers there, because each process merges its own wakes, and only the parent
+/// acknowledges them. A child can wake its parent through the [descriptor](Waker::descriptor) of a
+/// waker.
 ///
-/// A poller may move to another thread. On `io_uring`, its next call then registers everything anew,
-/// and an `Edge` may be reported again.
+/// A poller may move to another thread. On `io_uring`, its next call then registers everything
+/// anew, and an `Edge` may be reported again.
 ///
 /// Every change takes `&mut self`, so nothing can be registered while another thread waits: send
 /// that thread the work, and [wake](Self::waker) it.
@@ -80,9 +81,9 @@ impl Poller {
     ///
     /// # Errors
     ///
-    /// If there are too few descriptors or too little memory. Such a shortage passes, so no worse
-    /// backend is chosen because of it. (This does not apply to `io_uring`, which is tried last.)
-    /// If every backend is refused, the error is that of the last one.
+    /// Fails if too few descriptors or too little memory are left. Such a shortage passes, so no
+    /// worse backend is chosen because of it. If the kernel refuses every backend, the error is
+    /// that of the last one.
     pub fn new() -> Result<Self> {
         let (last, better) = BackendKind::available()
             .split_last()
@@ -109,14 +110,14 @@ impl Poller {
 
     /// Registers `source` under `key`, and begins to watch it for `interest`.
     ///
-    /// The low 32 bits of the key are its id, at most [`MAX_ID`](crate::MAX_ID). Events carry all 64 bits. Both the
-    /// id and the descriptor must be unique among the registrations.
+    /// The low 32 bits of the key are its id, at most [`MAX_ID`](crate::MAX_ID). Events carry all
+    /// 64 bits. Both the id and the descriptor must be unique among the registrations.
     ///
-    /// Costs one system call. With an empty interest no system call is made, and errors surface when
-    /// an interest is first set. (poll, select and `/dev/poll` receive a descriptor only in the wait.
-    /// Their call here is `fcntl(F_GETFD)`, so that `add` refuses a closed descriptor on these backends
-    /// too. `io_uring` makes no call here: if the kernel refuses the descriptor, the wait reports an
-    /// event with [`Ready::ERROR`](crate::Ready::ERROR).)
+    /// Costs one system call. With an empty interest no system call is made, and errors surface
+    /// when an interest is first set. (poll, select and `/dev/poll` receive a descriptor only in
+    /// the wait. Their call here is `fcntl(F_GETFD)`, so that `add` refuses a closed descriptor on
+    /// these backends too. `io_uring` makes no call here: if the kernel refuses the descriptor, the
+    /// wait reports an event with [`Ready::ERROR`](crate::Ready::ERROR).)
     ///
     /// # Errors
     ///
@@ -128,7 +129,7 @@ impl Poller {
     /// (If a later [`modify`](Self::modify) adds priority data to an exclusive registration, the
     /// kernel refuses it, and an event reports that.)
     //
-    // It is inlined, so that the registration is made where it is used.
+    // It is inlined, so that the registration is built where it is used, and not copied.
     #[inline]
     pub fn add(
         &mut self,
@@ -152,11 +153,11 @@ impl Poller {
 
     /// Changes the interest of a registration, and arms a `Oneshot` again.
     ///
-    /// Costs no system call now and one in the next wait. If the change is undone before, it costs
-    /// none, unless it has armed a reported `Oneshot`. An `Edge` whose interest has changed by then
-    /// reports everything that is ready. If the kernel refuses the change, the next wait reports an
-    /// event with [`Ready::ERROR`](crate::Ready::ERROR), and the registration is then silent until the next
-    /// `modify` or [`reregister`](Self::reregister).
+    /// Costs no system call now and one in the next wait. If the change is undone before that wait,
+    /// it costs none, unless it has armed a `Oneshot` that had reported. An `Edge` whose interest
+    /// differs by then reports everything that is ready. If the kernel refuses the change, the next
+    /// wait reports an event with [`Ready::ERROR`](crate::Ready::ERROR), and the registration is
+    /// then silent until the next `modify` or [`reregister`](Self::reregister).
     ///
     /// # Errors
     ///
@@ -166,14 +167,15 @@ impl Poller {
         self.registry.modify(key, interest)
     }
 
-    /// Registers `key` anew with its present interest: everything that is ready is reported afresh.
+    /// Registers `key` anew with its present interest, so that everything that is ready is reported
+    /// afresh.
     ///
     /// An `Edge` repeats its reports, answered or not. A `Oneshot` is armed. An
     /// [exclusive](Mode::Exclusive) registration goes to the end of the kernel's queue, so that
-    /// other pollers are woken first. Any other `Level` stays as it is.
+    /// other pollers are woken first. A [`Mode::Level`] stays as it is.
     ///
-    /// Costs no system call now, and one in the next wait (two for an exclusive registration, none for a
-    /// plain `Level`). If the kernel refuses, the next wait reports it as it does for
+    /// Costs no system call now, and one in the next wait (two for an exclusive registration, none
+    /// for `Level`). If the kernel refuses the change, the next wait reports that as for
     /// [`modify`](Self::modify).
     ///
     /// ```
@@ -204,8 +206,9 @@ impl Poller {
     /// reported a socket that was registered before `connect` (Linux reports a hang-up). Without
     /// `rearm`, the result of the `connect` may then not be reported.
     ///
-    /// Costs no system call. If the kernel has `Edge` itself, the call only checks the key; otherwise
-    /// the change may cost a call in the next wait. In the other modes, too, it only checks the key.
+    /// Costs no system call. If the kernel has `Edge` itself, the call only checks the key;
+    /// otherwise the change may cost a call in the next wait. In the other modes, too, it only
+    /// checks the key.
     ///
     /// # Errors
     ///
@@ -215,17 +218,18 @@ impl Poller {
         self.registry.rearm(key, interest)
     }
 
-    /// Stops watching. Costs one system call on epoll. On `io_uring` it costs one call per about twenty
-    /// wake-ups since the last wait, and none if the registration has just reported and is not
-    /// [`Mode::Edge`].
+    /// Stops watching. Costs one system call on epoll. On `io_uring` it costs one call per about
+    /// twenty wake-ups since the last wait, and none if the registration has just reported and is
+    /// not [`Mode::Edge`].
     ///
-    /// Events that a wait has already returned remain in its buffer. Recognise them by the high half
-    /// of their key.
+    /// Events that a wait has already returned remain in its buffer. Recognise them by the high
+    /// half of their key.
     ///
     /// # Errors
     ///
-    /// [`Error::NotRegistered`], [`Error::Forked`]; [`Error::Os`] or [`Error::NotOpen`] if the kernel
-    /// reports that the descriptor was already closed. Even then it is not registered any more.
+    /// [`Error::NotRegistered`], [`Error::Forked`]; [`Error::Os`] or [`Error::NotOpen`] if the
+    /// kernel reports that the descriptor was already closed. Even then it is not registered any
+    /// more.
     pub fn remove(&mut self, key: u64) -> Result<()> {
         // `and` evaluates both sides, so the key is unregistered in a forked child too.
         let row = self.fork_guard.check().and(self.take(key))?;
@@ -239,14 +243,14 @@ impl Poller {
         removed
     }
 
-    /// Stops watching a descriptor that you are about to close. On epoll it makes no system call,
-    /// because the kernel drops a file when its last descriptor is closed. On `io_uring` it does
+    /// Stops watching a descriptor that you are about to close. On epoll this makes no system call,
+    /// because the kernel drops a file when its last descriptor is closed. On `io_uring` this does
     /// the same as [`remove`](Self::remove), because a request holds its file open.
     ///
     /// If another descriptor of the same file stays open (a duplicate, or one in a child), use
     /// [`remove`](Self::remove). Otherwise epoll goes on reporting the file. The poller drops these
-    /// stale events. If a wait brings nothing else, it registers everything anew, and an `Edge` may
-    /// be reported again.
+    /// stale events. If a wait has only stale events, the poller registers everything anew, and an
+    /// `Edge` may be reported again.
     ///
     /// # Errors
     ///
@@ -263,15 +267,17 @@ impl Poller {
     /// Waits until something is ready, a [`Waker`] is used, or `timeout` has passed (`None`:
     /// without limit). Empties `events`, fills it, and returns the number of events.
     ///
-    /// Costs one system call, and one for each registration that was changed. On backends other
-    /// than epoll and `io_uring` it costs one more if a waker ended it. On `io_uring` one call makes the
-    /// changes and waits. The wait makes one call per about twenty wake-ups, including those that do not
-    /// fit into `events`, because one call does the deferred work of about twenty. A signal does not end
-    /// the wait, except into a [raw](Events::raw) buffer.
+    /// Costs one system call, and the calls for the changed registrations ([the
+    /// table](BackendKind#what-each-backend-does)). On backends other than epoll and `io_uring` it
+    /// costs one more if a waker ended it. On `io_uring` a wait makes one call per about twenty
+    /// wake-ups, including those that do not fit into `events`, because one call does the deferred
+    /// work of about twenty. A signal does not end the wait, unless the buffer is
+    /// [raw](Events::raw).
     ///
-    /// It never ends before its timeout, with one exception: the kernel still reports a file that
-    /// was [removed before a close](Self::remove_before_close), and no descriptor is left to
-    /// register everything anew. Nothing that does not fit into `events` is lost. If changes were
+    /// A wait without an event or a wake never ends before its timeout, with one exception. It ends
+    /// early if the kernel still reports a file that was [removed before a
+    /// close](Self::remove_before_close), and too few descriptors are left to register everything
+    /// anew. The next wait reports the events that do not fit into `events`. If changes were
     /// refused, refusals and ready descriptors come first in alternate waits.
     ///
     /// # Errors
@@ -283,8 +289,8 @@ impl Poller {
     // fifth of them.
     #[inline(always)]
     pub fn wait(&mut self, events: &mut Events, timeout: Option<Duration>) -> Result<usize> {
-        // The usual wait consists of a few tests, one call, and a few more tests. Everything else is in
-        // functions that are not inlined.
+        // The usual wait consists of a few tests, one call, and a few more tests. Everything else
+        // is in functions that are not inlined.
         if self.must_prepare(events, timeout) {
             return self.prepare_and_wait(events, timeout);
         }
@@ -300,8 +306,8 @@ impl Poller {
         }
     }
 
-    /// Passes on to the backend now the changes with which the next [`wait`](Self::wait) would begin.
-    /// Returns whether a change was refused, so that the next wait has something to report.
+    /// Passes on to the backend now the changes with which the next [`wait`](Self::wait) would
+    /// begin. Returns whether a change was refused, so that the next wait has something to report.
     ///
     /// A backend that [batches changes](crate::Capabilities::batches_changes) still makes them in
     /// the wait. Fails with [`Error::Forked`].
@@ -321,18 +327,18 @@ impl Poller {
         self.waker.clone()
     }
 
-    /// Makes each wait that finds nothing ready poll a network device's receive queue before it sleeps
-    /// (epoll on Linux 6.9 or later).
+    /// Makes each wait that finds nothing ready poll a network device's receive queue before it
+    /// sleeps (epoll on Linux 6.9 or later).
     ///
-    /// The kernel polls the queue by which the watched sockets last received, if it is a device's queue:
-    /// the loopback device has none. A wait then reports a packet without an interrupt and a wake-up.
-    /// The price is the processor's time, which an idle wait takes for as long as it polls. And a wait may
-    /// end later than its timeout by the time of the polling, because the kernel looks at the timeout only
-    /// afterwards. After a wait that has found nothing, the kernel polls again only when a packet has
-    /// come. A wait with a timeout of zero never polls.
+    /// The kernel polls the queue by which the watched sockets last received, if it is a device's
+    /// queue (the loopback device has none). A wait then reports a packet without an interrupt and
+    /// a wake-up. The price is processor time, because an idle wait keeps the processor busy while
+    /// it polls. A wait may also end later than its timeout by the time of the polling, because the
+    /// kernel checks the timeout only afterwards. After a wait that has found nothing, the kernel
+    /// polls again only when a packet has come. A wait with a timeout of zero never polls.
     ///
-    /// The socket option `SO_BUSY_POLL` has no effect on a wait. It acts on reads that block, and
-    /// a wait polls without this call only if the sysctl `net.core.busy_poll` is not 0.
+    /// The socket option `SO_BUSY_POLL` has no effect on a wait. It acts on blocking reads. Without
+    /// `set_busy_poll` a wait polls only if the sysctl `net.core.busy_poll` is not 0.
     ///
     /// ```
     /// use evcore_poller::{BackendKind, BusyPoll, Error, Poller};
@@ -353,13 +359,12 @@ impl Poller {
         self.backend.set_busy_poll(parameters)
     }
 
-    /// Returns the backend, for its [name](Backend::name), its [capabilities](Backend::capabilities)
-    /// and its [descriptor](Backend::descriptor).
+    /// Returns the backend, for its [name](Backend::name), its
+    /// [capabilities](Backend::capabilities) and its [descriptor](Backend::descriptor).
     ///
-    /// The poller emulates what the kernel cannot do, with two visible differences: without
-    /// `exclusive` there is no [`Mode::Exclusive`], and without `edge` a side
-    /// that was reported stays silent until [`rearm`](Self::rearm), except for its
-    /// [end](Mode::Edge).
+    /// The poller emulates the capabilities that the kernel lacks, with two visible differences:
+    /// without `exclusive` there is no [`Mode::Exclusive`], and without `edge` a side that was
+    /// reported stays silent until [`rearm`](Self::rearm), except for its [end](Mode::Edge).
     #[must_use]
     pub fn backend(&self) -> &dyn Backend {
         &*self.backend
@@ -466,7 +471,8 @@ impl Poller {
                 Change::Modify(new) => (self.backend.modify(&new), new),
                 Change::Reregister(new) => (self.backend.reregister(&new), new),
                 Change::Remove(old) => {
-                    // Even if the removal fails, later events of the registration are dropped.
+                    // If the removal fails, the kernel may still report the registration. These
+                    // events are dropped.
                     if self.backend.remove(&old).is_err() {
                         self.registry.expect_unrequested();
                     }

@@ -7,8 +7,8 @@ use crate::interest::Interest;
 bitflags! {
     /// The readiness of a descriptor: any union of its constants.
     ///
-    /// The bits are `EPOLLIN`, `EPOLLPRI`, `EPOLLOUT`, `EPOLLERR`, `EPOLLHUP` and `EPOLLRDHUP`, with
-    /// Linux's values on every system.
+    /// The bits are `EPOLLIN`, `EPOLLPRI`, `EPOLLOUT`, `EPOLLERR`, `EPOLLHUP` and `EPOLLRDHUP`,
+    /// with Linux's values on every system.
     ///
     /// ```
     /// use evcore_poller::Ready;
@@ -25,12 +25,12 @@ bitflags! {
     pub struct Ready: u16 {
         /// A read, or an accept, does not block.
         const READABLE = 0x0001;
-        /// Priority data can be read. (An error or a hang-up alone does not set it.)
+        /// Priority data can be read. (An error or a hang-up does not set it.)
         const PRIORITY = 0x0002;
         /// A write does not block.
         const WRITABLE = 0x0004;
-        /// The descriptor has an error. A read or a write returns it, and so does `SO_ERROR`. If they
-        /// return none, the kernel has refused the registration or its change.
+        /// The descriptor has an error. A read or a write returns it, and so does `SO_ERROR`. If
+        /// they return no error, the kernel has refused the registration or its change.
         const ERROR = 0x0008;
         /// The stream is hung up: written bytes do not reach the peer.
         const WRITE_CLOSED = 0x0010;
@@ -97,8 +97,9 @@ impl Ready {
         self.intersects(Self::EXCEPTIONAL)
     }
 
-    /// Returns the sides of `interest` (reading and writing) as readiness. Code that then reads or
-    /// writes gets the error or the hang-up. Priority data is not a side.
+    /// Returns the sides of `interest` (reading and writing) as readiness. An event with an error
+    /// or a hang-up gets them, so that code that only reads or only writes notices it. Priority
+    /// data is not a side.
     #[inline]
     pub(crate) const fn answering(interest: Interest) -> Self {
         Self::from_bits_truncate((interest.bits() & Interest::BOTH.bits()) as u16)

@@ -1,8 +1,9 @@
-//! The side table: the interest of each registration, and the part that the backend watches.
+//! The side table: the interest of each registration, and the part of it that the backend watches.
 //!
-//! Changes are only recorded here. [`Registry::next_change`] returns those that are left when a
-//! wait begins. If the kernel has no `Edge` or `Oneshot`, the table masks reported sides, and the
-//! backend watches the rest. The rest of a masked `Edge` is its ends. This file makes no system call.
+//! Changes are only recorded here. When a wait begins, [`Registry::next_change`] returns those that
+//! were not undone. If the kernel has no `Edge` or `Oneshot`, the table masks reported sides, and
+//! the backend watches the other sides and, for an `Edge`, the ends. This file makes no system
+//! call.
 
 use std::{mem, os::fd::RawFd};
 
@@ -29,7 +30,7 @@ pub(crate) enum Change {
 }
 
 impl Change {
-    /// The key of the registration that it changes.
+    /// Returns the key of the changed registration.
     pub(crate) fn key(&self) -> u64 {
         let (Self::Add(registration)
         | Self::Modify(registration)
@@ -42,20 +43,20 @@ impl Change {
 #[derive(Debug)]
 pub(crate) struct Registry {
     capabilities: Capabilities,
-    /// The key of each live row. The keys are kept apart from the rows, because each event is compared
-    /// with one of them.
-    // Invariant: `NO_KEY` if the row is vacant; as many as `rows`.
+    /// The key of each live row. The keys are kept apart from the rows, because each event is
+    /// compared with one of them.
+    // Invariant: `NO_KEY` if the row is vacant. There are as many keys as `rows`.
     keys: Vec<u64>,
     rows: Vec<Row>,
-    // Invariant: the descriptors of the live rows, each of which has its own.
+    // Invariant: the descriptors of the live rows, no two of which have the same one.
     descriptors: FdSet,
     /// True if the kernel may still report registrations that were removed without a call. Only a
     /// [rebuilt set](Self::begin_rebuild) clears it, because no call shows whether a duplicate of a
     /// closed descriptor is open.
     may_report_stale: bool,
-    /// Flags of the events that a wait must complete before it returns: errors and hang-ups, or all
-    /// flags if this table emulates a mode, has one-shots to mark as fired, or has registrations that
-    /// may report more than their interest.
+    /// Flags of the events that a wait must complete before it returns. These are errors and
+    /// hang-ups. They are all flags if this table emulates a mode, has one-shots to mark as fired,
+    /// or has registrations that may report more than their interest.
     // The field is as wide as epoll's flags, with which it is compared.
     to_complete: u32,
     /// Ids whose row may differ from the backend's registration.
@@ -101,7 +102,8 @@ enum Renewal {
 /// The value of a row without a descriptor.
 const VACANT: RawFd = -1;
 
-/// No key: its low half is above [`MAX_ID`].
+/// The value of a vacant row in place of a key. No key is equal to it, because its low half is
+/// above [`MAX_ID`].
 const NO_KEY: u64 = u64::MAX;
 
 impl Registry {
@@ -137,7 +139,8 @@ impl Registry {
 
     /// Returns whether a wait may return these events as they are.
     ///
-    /// Stale events alone would end every wait, so the first event is checked even in a raw buffer.
+    /// A wait with only stale events would be followed by others without end, so the first event is
+    /// checked even in a raw buffer.
     #[inline]
     pub(crate) fn are_plain(&self, events: &Events) -> bool {
         !(events.has_any(self.to_complete) || self.may_report_stale && self.has_stale(events))
@@ -215,7 +218,7 @@ impl Registry {
             synced: new.interest,
             in_backend: WatchSet::of(new.interest),
             mode: new.mode,
-            // The previous registration may have left the id in the list.
+            // The previous registration of this id may have left it among the dirty ids.
             dirty: row.dirty,
             ..Row::VACANT
         };
@@ -272,8 +275,8 @@ impl Registry {
         if is_emulated && row.mode.is_edge() {
             let answered = WatchSet::of(interest - (interest - row.wanted));
             // A side outside of the present interest is unmasked too, because that interest may be
-            // taken back before the wait. But this makes no change for the backend, because a
-            // refused registration would be refused and reported again.
+            // taken back before the wait. But such a side alone does not mark the row as dirty,
+            // because a refused registration would be passed on, refused and reported again.
             row.masked = row.masked - answered - WatchSet::sides_of(interest);
             if !answered.is_empty() {
                 self.mark_dirty(key);
@@ -282,7 +285,7 @@ impl Registry {
         Ok(())
     }
 
-    /// The next change that the backend needs. A change that was undone is left out.
+    /// Returns the next change that the backend needs. A change that was undone is left out.
     #[inline]
     pub(crate) fn next_change(&mut self) -> Option<Change> {
         while let Some(id) = self.dirty.pop() {
@@ -335,7 +338,7 @@ impl Registry {
     /// Completes an event: adds the sides that an error or a hang-up concerns, and updates the mask
     /// that emulates a mode.
     ///
-    /// Returns false if the event is stale: the kernel may report a registration that was removed, if
+    /// Returns false if the event is stale, because the kernel may report a removed registration if
     /// a duplicate of its descriptor is open.
     pub(crate) fn complete(&mut self, event: &mut Event) -> bool {
         let capabilities = self.capabilities;
@@ -354,8 +357,8 @@ impl Registry {
         let reported = match row.mode {
             mode if mode.is_edge() && !capabilities.edge => {
                 if event.ready.is_read_closed() {
-                    // After an unanswered report the end comes alone. A read does not block,
-                    // because it returns the data before the end, or 0 bytes.
+                    // After an unanswered report the end comes without `READABLE`. A read does not
+                    // block, because it returns the data before the end, or 0 bytes.
                     event.ready |= Ready::READABLE;
                 }
                 WatchSet::reported(event.ready, row.wanted)
@@ -438,7 +441,7 @@ impl Row {
         self.fd != VACANT
     }
 
-    /// Records that the backend has possibly stopped watching it.
+    /// Records that the backend may have stopped watching the registration.
     fn disarm(&mut self) {
         if self.renewal == Renewal::Unneeded {
             self.renewal = Renewal::Disarmed;

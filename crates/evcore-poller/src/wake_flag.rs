@@ -1,8 +1,10 @@
-//! The flag in front of a waker's descriptor: any number of wakes cost one write.
+//! The flag in front of a waker's descriptor. With it, any number of wakes between two waits cost
+//! one write.
 //!
-//! The order of the steps makes this correct. The waker sets the flag and then notifies the doorbell.
-//! The poller clears the doorbell and then the flag. So if a waker finds the flag set, a wait that has
-//! not yet returned will return, and it returns after that wake.
+//! The order of the steps makes this correct. The waker sets the flag and then notifies the
+//! doorbell (the descriptor). The poller clears the doorbell and then the flag. So if a waker finds
+//! the flag set, the wait that the earlier wake ends has not yet returned. It returns after both
+//! wakes, and reports them as one.
 //!
 //! A poller finds a wake in one of two ways. Usually its kernel reports the doorbell. But a kernel
 //! reports ready descriptors in turn, and the doorbell may come after more of them than fit into
@@ -44,20 +46,21 @@ pub(crate) trait Doorbell {
     /// Ends the present wait, or the next one.
     fn notify(&self);
 
-    /// Clears the doorbell, so that no wait sees it again. Returns the number of notifications since the
-    /// last call. A doorbell that is never left unread may return any number above 0 in its place.
+    /// Clears the doorbell, so that no wait sees it again. Returns the number of notifications
+    /// since the last call. A doorbell that is never left unread may return any number above 0 in
+    /// place of that number.
     fn clear(&self) -> u64;
 }
 
 /// A doorbell that is notified at most once between two acknowledgements.
 #[derive(Debug)]
 pub(crate) struct WakeFlag<F, D> {
-    /// Set by a wake, and cleared when the wait that it ended is acknowledged.
+    /// Set by a wake, and cleared when the poller acknowledges it.
     pending: F,
     doorbell: D,
     /// Number of reported wakes whose notifications were left unread. Only the poller uses it.
     unread: AtomicU64,
-    /// True once others may notify the doorbell too, without the flag. It is never cleared.
+    /// True once other code may notify the doorbell without the flag. It is never cleared.
     is_exposed: AtomicBool,
 }
 
@@ -84,8 +87,9 @@ impl<F: AtomicFlag, D: Doorbell> WakeFlag<F, D> {
         }
     }
 
-    /// Lets others notify the doorbell without the flag. Several notifications may then be reported as
-    /// one wake, so the number of reports is not the number of notifications, and none is left unread.
+    /// Lets other code notify the doorbell without the flag. Several notifications may then be
+    /// reported as one wake. So reports do not count notifications, and from now on no notification
+    /// is left unread.
     pub(crate) fn expose(&self) {
         // Relaxed is enough, because a later notification is a call to the kernel, which orders it.
         self.is_exposed.store(true, Relaxed);
@@ -118,8 +122,8 @@ impl<F: AtomicFlag, D: Doorbell> WakeFlag<F, D> {
             self.unread.fetch_add(1, Relaxed);
             return true;
         }
-        // The notification came from others, or late from a waker whose wake was reported before it
-        // notified.
+        // The notification came from other code, or late from a waker whose wake was reported
+        // before it notified.
         self.take()
     }
 
@@ -134,15 +138,14 @@ impl<F: AtomicFlag, D: Doorbell> WakeFlag<F, D> {
     /// Clears the doorbell. Returns whether there was a notification without a report.
     fn clear_doorbell(&self) -> bool {
         let (count, unread) = (self.doorbell.clear(), self.unread.load(Relaxed));
-        // The count is not reset to 0, because a wake may be reported before its waker has
-        // notified.
+        // `unread` is not reset to 0, because a wake may be reported before its waker has notified.
         self.unread.store(unread.saturating_sub(count), Relaxed);
         count > unread
     }
 
     /// Clears the flag, and returns whether it was set. If the doorbell is cleared too, it must be
-    /// cleared first. Otherwise a notification in between would be cleared while its flag stays set, and
-    /// no later wake would notify.
+    /// cleared first. Otherwise a notification in between would be cleared while its flag stays
+    /// set, and no later wake would notify.
     pub(crate) fn clear_flag(&self) -> bool {
         // This must be a read-modify-write. A store would not read the last `swap` of `wake`, and
         // so would not see the work before a wake that notified nothing.

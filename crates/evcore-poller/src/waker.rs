@@ -16,13 +16,13 @@ use crate::{
     wake_flag::{Doorbell, WakeFlag},
 };
 
-/// Ends a wait of the [`Poller`](crate::Poller) that it belongs to. It is cheap to clone, and any thread
-/// may use it.
+/// Ends a wait of the [`Poller`](crate::Poller) that it belongs to. It is cheap to clone, and any
+/// thread may use it.
 ///
-/// A wake between two waits ends the next wait, which reports it whatever else is ready. Several
-/// wakes may be reported as one, and no wake is reported twice. Everything that a thread did before
-/// its wake is visible after the wait that it ended. A waker may outlive its poller; it then does
-/// nothing.
+/// A wake between two waits ends the next wait, which reports it even if other events fill the
+/// buffer. Several wakes may be reported as one, and no wake is reported twice. Everything that a
+/// thread did before its wake is visible after the wait that the wake ended. A waker may outlive
+/// its poller; it then does nothing.
 ///
 /// ```
 /// # use evcore_poller::{Events, Poller};
@@ -41,8 +41,9 @@ pub struct Waker {
 impl Waker {
     /// Makes a waker that calls a function, for a [`Backend`](crate::Backend) without a kernel.
     ///
-    /// The function is called for every wake, from any thread. It decides whether wakes are merged
-    /// and whether a signal handler may wake. Such a waker has no [descriptor](Self::descriptor).
+    /// The function is called for every wake, from any thread. Whether wakes are merged, and
+    /// whether a signal handler may wake, depends on the function. Such a waker has no
+    /// [descriptor](Self::descriptor).
     ///
     /// ```
     /// use evcore_poller::Waker;
@@ -77,9 +78,9 @@ impl Waker {
     /// function](Self::from_fn), because its poller has no kernel.
     ///
     /// Such a wake ends the wait like any other. But if more descriptors are ready than fit into
-    /// the buffer, it may be reported some waits later. After this call, each wait that reports a
-    /// wake costs one read. (If a forked child writes to an inherited descriptor while a wake of the
-    /// parent is pending, the two may be reported as two wakes.)
+    /// the buffer, the wake may be reported some waits later. After this call, each wait that
+    /// reports a wake costs one read. (If a forked child writes to an inherited descriptor while a
+    /// wake of the parent is pending, the two may be reported as two wakes.)
     ///
     /// ```
     /// # use evcore_poller::{Events, Poller};
@@ -102,8 +103,8 @@ impl Waker {
         }
     }
 
-    /// Takes the wakes that no wait has reported yet, and returns whether there were any. Only
-    /// wakes by a descriptor are found. Costs one relaxed load if there are none.
+    /// Takes the wakes that no wait has reported yet, and returns whether there were any. A waker
+    /// of a function never has any here. Costs one relaxed load if there are none.
     #[inline]
     pub(crate) fn take_pending(&self) -> bool {
         match &self.wake {
@@ -132,7 +133,8 @@ impl fmt::Debug for Wake {
     }
 }
 
-/// The receiving end of a poller's wakers, which a [`Backend`](crate::Backend) watches and acknowledges.
+/// The receiving end of a poller's wakers, which a [`Backend`](crate::Backend) watches and
+/// acknowledges.
 ///
 /// ```
 /// use evcore_poller::WakeChannel;
@@ -150,7 +152,7 @@ pub struct WakeChannel {
 }
 
 impl WakeChannel {
-    /// Opens an eventfd on Linux, a pair of sockets elsewhere: non-blocking, closed on exec.
+    /// Opens an eventfd on Linux, a pair of sockets elsewhere (non-blocking and close-on-exec).
     ///
     /// # Errors
     ///
@@ -171,8 +173,8 @@ impl WakeChannel {
     }
 
     /// Reads the notifications, so that a level-triggered watch is silent, and lets the next wake
-    /// write again. Returns whether there was a wake to report: the [`Poller`](crate::Poller) may
-    /// have found it before the kernel delivered the event.
+    /// write again. Returns whether there was a wake to report. There is none if the
+    /// [`Poller`](crate::Poller) found it before the kernel delivered the event.
     ///
     /// Costs one `read`.
     #[expect(
@@ -195,8 +197,8 @@ impl WakeChannel {
     }
 
     /// Reads the unread bytes before another edge-triggered watch begins, in
-    /// [`Backend::reset`](crate::Backend::reset), because that watch would report them as an edge. The
-    /// new watch then reports a wake only if there is one that was not reported yet.
+    /// [`Backend::reset`](crate::Backend::reset), because that watch would report them as an edge.
+    /// The new watch then reports a wake only if there is one that was not reported yet.
     ///
     /// Costs one `read`, and a `write` if there is such a wake.
     pub fn renew(&self) {
@@ -205,7 +207,7 @@ impl WakeChannel {
 }
 
 /// Borrows the descriptor to watch for readability. Only the channel's own methods may read from
-/// it: any other read takes a wake from the poller, and with it all later wakes.
+/// it. Any other read takes a wake from the poller, and then no later wake writes.
 impl AsFd for WakeChannel {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.wake_flag.doorbell().reading_end()
@@ -257,7 +259,8 @@ impl DoorbellFd {
 
 impl Doorbell for DoorbellFd {
     fn notify(&self) {
-        // A full doorbell is readable already. (An unread counter is full after 2^64 wakes.)
+        // A full doorbell is readable already, so a failed write loses nothing. (An unread counter
+        // is full after 2^64 wakes.)
         while rustix::io::write(&self.write, &1u64.to_ne_bytes()) == Err(Errno::INTR) {}
     }
 
@@ -359,7 +362,8 @@ mod tests {
         }
     }
 
-    /// This happens if a thread is preempted, or a signal handler runs, between the two steps of a wake.
+    /// This happens if a thread is preempted, or a signal handler runs, between the two steps of a
+    /// wake.
     #[cfg(any(target_os = "linux", target_os = "android"))]
     #[test]
     fn a_wake_reported_before_its_write_is_reported_once() {

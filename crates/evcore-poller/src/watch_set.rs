@@ -1,8 +1,8 @@
-//! The parts of one registration that a backend watches: the sides of its interest, and the ends
-//! behind them.
+//! The parts of one registration that a backend watches: the sides of its interest, and its ends
+//! (half-close, hang-up and error).
 //!
-//! If the kernel has no `Edge`, each side and each end is masked separately once it was reported. So a
-//! hang-up is still reported after unread data.
+//! If the kernel has no `Edge`, each side and each end is masked separately once it was reported.
+//! So a hang-up is still reported if earlier data was not read.
 
 use std::ops::{BitOrAssign, Sub};
 
@@ -18,7 +18,7 @@ impl WatchSet {
     /// The peer sends no more: [`Ready::READ_CLOSED`].
     const HALF_CLOSE: Self = Self(0b0_1000);
     /// [`Ready::WRITE_CLOSED`] or [`Ready::ERROR`], which a kernel reports for everything that it
-    /// watches, so they cannot be masked.
+    /// watches. So they are masked only together with all sides.
     const HANG_UP: Self = Self(0b1_0000);
 
     /// Returns all conditions that can be reported for `interest`.
@@ -32,14 +32,15 @@ impl WatchSet {
         Self(interest.bits() | ends)
     }
 
-    /// The sides of `interest` alone.
+    /// Returns the sides of `interest` without its ends.
     #[inline]
     pub(crate) const fn sides_of(interest: Interest) -> Self {
         Self(interest.bits())
     }
 
-    /// Returns the part of `interest` that `ready` has reported. A hang-up or an error reports
-    /// everything, because a level-triggered kernel repeats it from then on.
+    /// Returns the part of `interest` that `ready` has reported. A hang-up or an error counts as a
+    /// report of everything, because a level-triggered kernel repeats it as long as it watches
+    /// anything.
     #[inline]
     pub(crate) const fn reported(ready: Ready, interest: Interest) -> Self {
         if ready.is_exceptional() {
@@ -53,13 +54,13 @@ impl WatchSet {
         Self(ready.answered().bits() | end)
     }
 
-    /// The sides.
+    /// Returns the sides.
     #[inline]
     pub(crate) const fn interest(self) -> Interest {
         Interest::from_bits_truncate(self.0)
     }
 
-    /// The ends.
+    /// Returns the ends.
     #[inline]
     pub(crate) fn ends(self) -> Ready {
         let mut ends = Ready::NONE;
@@ -90,7 +91,7 @@ impl BitOrAssign for WatchSet {
     }
 }
 
-/// The part of the first set that is not in the second.
+/// Returns the part of the first set that is not in the second.
 impl Sub for WatchSet {
     type Output = Self;
 

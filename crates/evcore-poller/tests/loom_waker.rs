@@ -1,8 +1,9 @@
-//! Every interleaving of the waker's flag: the file that ships, over loom's atomics.
+//! Checks the interleavings of the waker's flag. The file of the flag is the one that ships, over
+//! loom's atomics.
 //!
 //! Threads store a number and wake; a poller waits until it has seen all numbers. A wake that is
 //! lost, or that does not publish what was stored before it, leaves the poller waiting for ever,
-//! which loom reports as a deadlock. Each mutant leaves out one step, and its test expects the
+//! which loom reports as a deadlock. Each faulty variant changes one step, and its test expects the
 //! failure.
 
 #![cfg(evcore_loom)]
@@ -11,7 +12,7 @@
 mod wake_flag;
 
 // The `Arc` is the standard library's, because loom's panics when it is dropped after a deadlock,
-// which aborts.
+// which aborts the process.
 use std::sync::{
     Arc,
     atomic::Ordering::{self, Acquire, Relaxed, Release},
@@ -31,7 +32,8 @@ use wake_flag::{AtomicFlag, Doorbell, WakeFlag};
 struct Descriptor {
     state: Mutex<State>,
     changed: Condvar,
-    /// The number of writes. The standard library's atomic, so that it orders nothing else.
+    /// The number of writes. The atomic is the standard library's, so that it orders nothing in the
+    /// model.
     writes: std::sync::atomic::AtomicUsize,
 }
 
@@ -39,7 +41,7 @@ struct Descriptor {
 struct State {
     /// The number of notifications that were not read.
     notifications: u64,
-    /// The watch has an undelivered event, even if it is not true any more.
+    /// True if the watch has an undelivered event, even if there is nothing to read any more.
     queued: bool,
 }
 
@@ -47,8 +49,8 @@ impl Doorbell for Descriptor {
     fn notify(&self) {
         self.writes.fetch_add(1, Relaxed);
         self.state.lock().unwrap().notifications += 1;
-        // The kernel checks the descriptor without its lock. So an earlier queued event may be
-        // delivered for this ring, and then another one.
+        // The kernel queues an event without holding the descriptor's lock. So an event that was
+        // queued earlier may be delivered for this notification, and then another one.
         self.state.lock().unwrap().queued = true;
         self.changed.notify_one();
     }
@@ -84,7 +86,7 @@ impl State {
     }
 }
 
-/// The report of a wait.
+/// The condition under which a wait reports the descriptor.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Watch {
     /// There is something to read, as on kqueue, poll and select.
@@ -98,13 +100,14 @@ enum Watch {
 /// Takes a wake as a poller does. Returns whether it has taken one.
 type Take<W> = fn(&WakeFlag<W, Descriptor>) -> bool;
 
-/// The steps of a poller after a wait that the waker has ended, after any other wait, and after both.
+/// The steps of a poller after a wait that the waker has ended, after any other wait, and after
+/// both.
 struct Poller<W> {
     watch: Watch,
     woken: Take<W>,
     not_woken: Take<W>,
     then: fn(&WakeFlag<W, Descriptor>),
-    /// The first of the threads notifies the doorbell directly.
+    /// True if the first thread notifies the doorbell directly.
     is_exposed: bool,
 }
 
@@ -146,7 +149,8 @@ impl<W: AtomicFlag> Poller<W> {
     }
 }
 
-/// Limit of the preemptions of an interleaving; `None`: all interleavings, if that takes seconds.
+/// Limit of the preemptions of an interleaving. `None` explores all interleavings, where that takes
+/// only seconds.
 type Bound = Option<usize>;
 
 /// Checks that `threads` threads can store and wake `wakes` times each, and that a poller sees all
@@ -169,7 +173,7 @@ where
     model.check(move || {
         let flag = W::from(AtomicBool::new(false));
         let wake_flag = Arc::new(WakeFlag::new(flag, Descriptor::default()));
-        // The notes are relaxed as well, so that only the wake flag makes them visible.
+        // The stored numbers (notes) are relaxed, so that only the wake flag makes them visible.
         let notes: Arc<Vec<_>> = Arc::new((0..threads).map(|_| AtomicUsize::new(0)).collect());
         // The atomic is the standard library's, which orders nothing for loom.
         let made = Arc::new(std::sync::atomic::AtomicUsize::new(0));

@@ -1,5 +1,6 @@
-//! The slow path of a wait, before and after the backend's wait: refusals to report, a deadline to
-//! keep across signals, and a wake behind a full buffer.
+//! The slow path of a wait, before and after the backend's wait. It reports refusals, keeps a
+//! deadline across signals, and finds a wake that the kernel did not report because events filled
+//! the buffer.
 
 use std::time::{Duration, Instant};
 
@@ -22,10 +23,10 @@ impl Poller {
         }
     }
 
-    /// Makes a wait that has refusals to report, and so returns at once.
+    /// Makes a wait that has refusals to report, and therefore returns at once.
     ///
-    /// Refusals and ready descriptors come first in alternate waits. Otherwise, if each wait had as many
-    /// refusals as fit into `events`, nothing else would ever be reported.
+    /// Refusals and ready descriptors come first in alternate waits. Otherwise, if each wait had as
+    /// many refusals as fit into `events`, nothing else would ever be reported.
     #[cold]
     fn wait_with_refusals(&mut self, events: &mut Events) {
         let ready_first = self.ready_first;
@@ -43,7 +44,8 @@ impl Poller {
     fn add_ready(&mut self, events: &mut Events) {
         let before = events.len();
         if events.remaining() > 0 {
-            // An error here would lose the refusals. If it lasts, the next wait returns it.
+            // Returning the error here would lose the refusals. If it lasts, the next wait returns
+            // it.
             let _ = (*self.backend).wait(events.into(), Some(Duration::ZERO));
         }
         self.check_wake(events);
@@ -118,8 +120,7 @@ impl Poller {
         self.finish(waited, events, None, None)
     }
 
-    /// Completes the events of a wait. Continues an interrupted wait, unless a signal should end
-    /// it.
+    /// Completes the events of a wait. Continues an interrupted wait, unless the buffer is raw.
     #[inline(never)] // so that the usual wait saves no registers for it
     fn finish(
         &mut self,
@@ -149,8 +150,8 @@ impl Poller {
         self.skip_stale(events)
     }
 
-    /// Records a pending wake if `events` are full: the kernel reports ready descriptors in turn, and
-    /// may not have reached the waker.
+    /// Records a pending wake if `events` are full, because the kernel reports ready descriptors in
+    /// turn, and may not have reached the waker.
     fn check_wake(&self, events: &mut Events) {
         if events.remaining() == 0 && !events.was_woken() && self.waker.take_pending() {
             events.set_woken();
@@ -158,8 +159,8 @@ impl Poller {
     }
 }
 
-/// Returns the time at which a wait with this timeout ends; `None` if the wait returns at once, or if
-/// the time is beyond the clock's range.
+/// Returns the time at which a wait with this timeout ends; `None` if the wait returns at once, or
+/// if the time is beyond the clock's range.
 fn deadline_in(timeout: Duration) -> Option<Instant> {
     if timeout.is_zero() {
         return None;

@@ -1,7 +1,8 @@
 //! Completes the events of a wait, and drops stale ones, whose registration is gone.
 //!
-//! A stale event that comes with others is dropped. If it came alone, it would end every later wait,
-//! too, so the backend gets a new set with only the present registrations.
+//! A stale event that comes with others is dropped. If a wait has only stale events, they would end
+//! every later wait, too. So the backend gets a new set (on epoll, a new epoll descriptor) with
+//! only the present registrations.
 
 use super::Poller;
 use crate::{
@@ -10,7 +11,8 @@ use crate::{
 };
 
 impl Poller {
-    /// Handles a wait that only stale events have ended. They would end the next one, too.
+    /// Handles a wait that only stale events have ended. Its error [`Error::Interrupted`] continues
+    /// the wait.
     #[cold]
     pub(super) fn skip_stale(&mut self, events: &mut Events) -> Result<()> {
         if self.rebuild_set() {
@@ -33,9 +35,9 @@ impl Poller {
         before - events.len()
     }
 
-    /// Gives the backend a new set with only the present registrations. Returns false if the backend
-    /// makes none, most likely because no descriptor is left. Then the wait ends early, and the next one
-    /// tries again.
+    /// Gives the backend a new set with only the present registrations. Returns false if the
+    /// backend makes no new set, most likely because no descriptor is left. Then the wait ends
+    /// early, and the next wait tries again.
     fn rebuild_set(&mut self) -> bool {
         if !self.backend.reset().unwrap_or(false) {
             return false;

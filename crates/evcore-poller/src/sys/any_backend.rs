@@ -2,7 +2,7 @@
 //! `dyn Backend`.
 //!
 //! The three calls in a connection's life are methods of [`AnyBackend`], so that the compiler
-//! inlines epoll's. For all other calls it derefs to `dyn Backend`.
+//! inlines epoll's code. For most other calls it derefs to `dyn Backend`.
 
 use std::ops::{Deref, DerefMut};
 use std::time::Duration;
@@ -55,7 +55,7 @@ impl AnyBackend {
 
     /// Waits on epoll, and replaces the events. Does nothing on another backend.
     ///
-    /// The waker's event is left among them: see [`take_wake`](Self::take_wake).
+    /// The waker's event is left among the events: see [`take_wake`](Self::take_wake).
     #[inline(always)]
     pub(crate) fn refill(&mut self, events: &mut Events, timeout: Option<Duration>) -> Refill {
         match self {
@@ -80,7 +80,7 @@ impl AnyBackend {
         }
     }
 
-    /// Removes the waker's event from the batch, if [`refill`](Self::refill) has left it there.
+    /// Removes the waker's event from `events`, if [`refill`](Self::refill) has left it there.
     #[cold]
     pub(crate) fn take_wake(&mut self, events: &mut Events) -> Result<()> {
         match self {

@@ -25,7 +25,8 @@ pub(super) fn chunked_wait<E>(
     }
 }
 
-/// `timeout` in milliseconds, rounded up so that no wait ends early; -1 waits without limit.
+/// Converts `timeout` to milliseconds, rounded up so that no wait ends early; -1 waits without
+/// limit.
 ///
 /// The result is at most [`LONGEST_IN_MS`]; a longer time is cut to that.
 // Linux and FreeBSD have `ppoll`, and so need no milliseconds.
@@ -35,7 +36,7 @@ pub(super) fn chunked_wait<E>(
 ))]
 pub(super) fn in_ms(timeout: Option<Duration>) -> i32 {
     timeout.map_or(-1, |timeout| {
-        // In 64 bits: a division of 128 bits is a call.
+        // Computed in 64 bits, because a division of 128 bits is a function call.
         let ms = timeout.subsec_nanos().div_ceil(1_000_000);
         let ms = timeout
             .as_secs()

@@ -1,9 +1,9 @@
-//! epoll: Linux.
+//! The epoll backend, for Linux. A *set* is an epoll instance.
 //!
 //! Calls go through rustix, which inlines the system call, so that the wait saves no registers. The
-//! exception is `epoll_pwait2`, because rustix does not remember that it has to fall back. (Its feature
-//! `linux_5_11` would do without a fallback, but features unify, so a library must not enable it. If
-//! another crate does, every wait is an `epoll_pwait2`.)
+//! exception is `epoll_pwait2`, because rustix does not remember that it has to fall back. (With
+//! its feature `linux_5_11` rustix needs no fallback, but Cargo unifies features, so a library must
+//! not enable it. If another crate enables it, every wait is an `epoll_pwait2`.)
 
 #![allow(
     unsafe_code,
@@ -59,7 +59,7 @@ pub(crate) struct Epoll {
     masks_edge: bool,
     /// False after the kernel has shown that it has no `epoll_pwait2`.
     has_pwait2: bool,
-    /// The parameters that a new set gets too.
+    /// The parameters that a new set also gets.
     busy_poll: Option<BusyPoll>,
 }
 
@@ -93,7 +93,7 @@ impl Epoll {
     pub(super) fn set_busy_poll(&mut self, parameters: BusyPoll) -> Result<()> {
         match set_parameters(&self.fd, parameters) {
             Ok(()) => self.busy_poll = Some(parameters),
-            // A kernel without the call, or one without busy polling.
+            // The kernel lacks the call, or busy polling.
             Err(Errno::NOTTY | Errno::OPNOTSUPP) => {
                 let backend = self.kind().name();
                 return Err(Error::NoBusyPoll { backend });
@@ -118,7 +118,7 @@ impl Epoll {
     ///
     /// The poller never gives a descriptor two keys. So the old entry is left over from a
     /// registration that was removed before a close, and its file is still open under the same
-    /// number. Or the descriptor is the waker, which stays.
+    /// number. Or the descriptor is the waker's, whose entry stays.
     fn replace(&self, registration: &Registration) -> Result<(), Errno> {
         if registration.fd == self.wake.as_fd().as_raw_fd() {
             return Err(Errno::EXIST);
@@ -138,7 +138,7 @@ impl Epoll {
         result.map_err(|errno| {
             let fd = registration.fd;
             match errno {
-                // It is the waker's descriptor, because `replace` has replaced any other.
+                // It is the waker's descriptor, because `replace` has replaced any other entry.
                 Errno::EXIST => Error::AlreadyWatched { fd },
                 // A regular file or a directory, which is always ready.
                 Errno::PERM => Error::NotPollable {
@@ -150,11 +150,12 @@ impl Epoll {
         })
     }
 
-    /// Returns whether a wait with this timeout is made in milliseconds. That call takes a tenth of a
-    /// microsecond less if it does not wait, because the kernel has no structure to copy and check.
+    /// Returns whether a wait with this timeout is made in milliseconds. `epoll_wait` takes a tenth
+    /// of a microsecond less than `epoll_pwait2` if it does not sleep, because the kernel has no
+    /// structure to copy and check.
     ///
-    /// To use that call, a timeout of a second or more is rounded up. The kernel ends such a wait later
-    /// by up to a thousandth of its length anyway, to join it with other timers.
+    /// To use that call, a timeout of a second or more is rounded up. The kernel ends such a wait
+    /// up to a thousandth of its length late anyway, to join its timer with others.
     #[inline]
     fn is_in_ms(&self, timeout: Duration) -> bool {
         let seconds = timeout.as_secs();
@@ -220,8 +221,8 @@ impl Epoll {
         Ok(n)
     }
 
-    /// Makes one system call that adds events behind the first `kept`, and returns how many. `timeout`
-    /// is a whole number of milliseconds, at most [`LONGEST_IN_MS`]; otherwise it is rounded up.
+    /// Makes one system call that adds events behind the first `kept`, and returns their number.
+    /// `timeout` is at most [`LONGEST_IN_MS`], and is rounded up to a whole number of milliseconds.
     #[inline(always)] // into the wait
     fn wait_in_ms(
         &self,
@@ -236,8 +237,8 @@ impl Epoll {
         let entries = events.entries_mut();
         let (start, capacity) = (entries.as_mut_ptr(), entries.capacity());
         let places = std::ptr::slice_from_raw_parts_mut(start.cast(), capacity);
-        // SAFETY: these are the places of the vector, which is borrowed exclusively. An `Entry` has the
-        // layout of a kernel's event (`entry.rs` asserts it).
+        // SAFETY: these are the places of the vector, which is borrowed exclusively. An `Entry` has
+        // the layout of a kernel's event (`entry.rs` asserts it).
         let places: &mut [MaybeUninit<epoll::Event>] = unsafe { &mut *places };
         let n = epoll::wait(&self.fd, &mut places[kept..], timeout.as_ref())?
             .0
@@ -247,11 +248,11 @@ impl Epoll {
         Ok(n)
     }
 
-    /// Waits, and replaces all events. If the only event is the waker's, it is left in the buffer.
-    #[inline(always)] // inlined into the poller's wait, most of which it is
+    /// Waits, and replaces all events. An event of the waker is left in the buffer.
+    #[inline(always)] // into the poller's wait, which consists mostly of it
     pub(super) fn refill(&mut self, events: &mut Events, timeout: Option<Duration>) -> Refill {
-        // The number of events is dropped, because the buffer has it. Without the number, the result
-        // fits into a register.
+        // The number of events is dropped, because the buffer has it. Without the number, the
+        // result fits into a register.
         let waited = match timeout {
             Some(timeout) if !self.is_in_ms(timeout) => {
                 events.clear();
@@ -265,7 +266,7 @@ impl Epoll {
         }
     }
 
-    /// Removes the waker's event from the batch, if it is there.
+    /// Removes the waker's event from `events`, if it is there.
     #[cold]
     pub(super) fn take_wake(&mut self, events: &mut Events) -> Result<()> {
         let count = events.len();
@@ -333,7 +334,8 @@ impl Backend for Epoll {
 
     fn wait(&mut self, events: EventSink<'_>, timeout: Option<Duration>) -> Result<()> {
         let events = events.into_events();
-        // A wake takes the place of an event, which the next wait then reports.
+        // The waker's event takes one place in the buffer. The next wait reports an event that did
+        // not fit because of that.
         let waited = match timeout {
             Some(timeout) if !self.is_in_ms(timeout) => self.wait_in_ns(events, timeout),
             _ => self.wait_in_ms(events, events.len(), timeout),
@@ -348,15 +350,16 @@ impl Backend for Epoll {
     }
 
     /// Opens a new set. A registration belongs to a file, and can be removed only by the number of
-    /// its descriptor. If that descriptor was closed and a duplicate is open, only a new set removes the
-    /// registration.
+    /// its descriptor. If that descriptor was closed and a duplicate is open, only a new set
+    /// removes the registration.
     fn reset(&mut self) -> Result<bool> {
         // The new set would report the eventfd's counter even if that was reported before.
         self.wake.renew();
         let new = set_with(&self.wake)?;
         if let Some(parameters) = self.busy_poll {
-            // The kernel refuses what it accepted before if the process has given up the capability for a
-            // large budget. A wait must not fail because of that, so the new set does not poll.
+            // The kernel refuses what it accepted before if the process has given up the capability
+            // for a large budget. A wait must not fail because of that, so the new set does not
+            // poll.
             let _ = set_parameters(&new, parameters);
         }
         self.fd = new;
@@ -384,7 +387,7 @@ impl fmt::Debug for Epoll {
 /// Opens a set that watches only the waker.
 fn set_with(wake: &WakeChannel) -> Result<OwnedFd> {
     let fd = epoll::create(CreateFlags::CLOEXEC).map_err(Error::os("epoll_create1"))?;
-    // An edge-triggered eventfd need not be read: each write is a new edge.
+    // An edge-triggered eventfd need not be read, because each write is a new edge.
     epoll::add(
         &fd,
         wake,
@@ -409,7 +412,7 @@ struct Parameters {
 impl From<BusyPoll> for Parameters {
     fn from(parameters: BusyPoll) -> Self {
         let us = parameters.time.as_nanos().div_ceil(1_000);
-        let most = i32::MAX.unsigned_abs(); // for the kernel
+        let most = i32::MAX.unsigned_abs(); // the kernel's limit
         Self {
             busy_poll_us: u32::try_from(us).map_or(most, |us| us.min(most)),
             busy_poll_budget: parameters.budget,
@@ -445,8 +448,8 @@ impl From<Duration> for KernelTimespec {
     }
 }
 
-/// Returns whether the waker's key is among the keys with this union. No other key has bits above
-/// `MAX_ID` in its low half.
+/// Returns whether the waker's key is among keys whose bits have this union. No other key has bits
+/// above `MAX_ID` in its low half.
 #[inline]
 fn is_wake(keys: u64) -> bool {
     keys & ID_BITS > u64::from(MAX_ID)
@@ -472,7 +475,8 @@ mod tests {
     /// The time, the budget and the preference that a set has.
     fn busy_poll_of(epoll: &Epoll) -> (u32, u16, u8) {
         const EPIOCGPARAMS: ioctl::Opcode = ioctl::opcode::read::<Parameters>(0x8a, 2);
-        // SAFETY: the call writes a `Parameters`, which has the layout of the kernel's `epoll_params`.
+        // SAFETY: the call writes a `Parameters`, which has the layout of the kernel's
+        // `epoll_params`.
         let call = unsafe { ioctl::Getter::<EPIOCGPARAMS, Parameters>::new() };
         // SAFETY: the descriptor is of epoll, where the call only writes its argument.
         let read = unsafe { ioctl::ioctl(&epoll.fd, call) }.expect("a set has parameters");

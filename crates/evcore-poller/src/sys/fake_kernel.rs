@@ -5,10 +5,11 @@
 //!
 //! - A file has one or more numbers. Its readiness is what the test has set.
 //! - Errors and hang-ups are reported without being requested.
-//! - A wait ends at once: with what is ready, or as if its timeout had passed. Only what becomes ready
-//!   [in a wait](Machine::set_in_wait) takes time, which is real, because the poller measures by it.
-//! - Numbers from [`FIRST`] on are files of the model. Lower numbers are real descriptors, which every
-//!   call polls for real, so that a real waker works.
+//! - A wait ends at once, with the ready files or as if its timeout had passed. Only a wait in
+//!   which a file [becomes ready](Machine::set_in_wait) takes time. That time is real, because the
+//!   poller reads the real clock.
+//! - Numbers from [`FIRST`] on are files of the model. Lower numbers are real descriptors, which
+//!   every call polls for real, so that a real waker works.
 //!
 //! The model has no other processes, no threads, and no limit on the kernel's memory.
 
@@ -36,8 +37,8 @@ pub(super) const FIRST: RawFd = 5_000;
 /// The flags that are reported without a request.
 const UNREQUESTED: c_short = libc::POLLERR | libc::POLLHUP;
 
-/// The file of each real number. Real files are looked at in every call, so they need not be
-/// distinguished.
+/// The model's file for each real descriptor. Every call polls real descriptors by their numbers,
+/// so their files need not be distinguished.
 const REAL: u64 = 0;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,9 +67,10 @@ pub(super) struct Machine {
     array: Vec<libc::pollfd>,
     /// The numbers that the kernel refuses to watch.
     pub(super) refuses: Vec<RawFd>,
-    /// The errors of the next waits, which then do nothing.
+    /// The errors of the next waits. A wait with an error does nothing; one with `None` works.
     pub(super) ends: VecDeque<Option<Errno>>,
-    /// The time that calls would have waited until their timeouts. (It is added up, and does not pass.)
+    /// The time that calls would have waited until their timeouts. (It is added up, and does not
+    /// pass.)
     pub(super) waited: Duration,
     /// The file that becomes ready in the next call that waits, and the time after which it does.
     change: Option<(Duration, RawFd, c_short)>,
@@ -83,14 +85,14 @@ impl Machine {
         self.open_in_place(fd);
     }
 
-    /// Opens a file under `fd` that the kernel cannot distinguish from the last one: it is at the same
-    /// place in its memory.
+    /// Opens a file under `fd` that the kernel cannot distinguish from the last one, because it is
+    /// at the same address.
     pub(super) fn open_in_place(&mut self, fd: RawFd) {
         self.files.insert(self.last_file, 0);
         self.open_as(fd, self.last_file);
     }
 
-    /// Opens another number of the same file.
+    /// Opens the number `fd` for the file of the number `of`.
     pub(super) fn duplicate(&mut self, of: RawFd, fd: RawFd) {
         self.open_as(fd, self.numbers[&of]);
     }
@@ -109,20 +111,22 @@ impl Machine {
         }
     }
 
-    /// Makes all of `ready`, and nothing else, true of the file of `fd`.
+    /// Sets the readiness of the file of `fd` to exactly `ready`.
     pub(super) fn set(&mut self, fd: RawFd, ready: c_short) {
         let before = self.files[&self.numbers[&fd]];
         self.lower(fd, !ready);
         self.change(fd, ready & !before, ready);
     }
 
-    /// Makes `ready` true of the file of `fd`, or happen again.
+    /// Adds `ready` to the readiness of the file of `fd`. A condition that is true already happens
+    /// once more.
     pub(super) fn raise(&mut self, fd: RawFd, ready: c_short) {
         let all = self.files[&self.numbers[&fd]] | ready;
         self.change(fd, ready, all);
     }
 
-    /// Makes `ready` false. No kernel evaluates a file because of that.
+    /// Removes `ready` from the readiness of the file of `fd`. No kernel evaluates a registration
+    /// because of that.
     pub(super) fn lower(&mut self, fd: RawFd, ready: c_short) {
         let file = self.files.get_mut(&self.numbers[&fd]);
         *file.expect("it is open") &= !ready;
@@ -139,12 +143,13 @@ impl Machine {
         }
     }
 
-    /// Makes `ready` true of `fd` when the next call that waits has waited for `after`.
+    /// Sets the readiness of the file of `fd` to `ready` when the next call that waits has waited
+    /// for `after`.
     pub(super) fn set_in_wait(&mut self, after: Duration, fd: RawFd, ready: c_short) {
         self.change = Some((after, fd, ready));
     }
 
-    /// The calls since the last look, without those for real files.
+    /// Takes the calls since the last check, without those for real files.
     pub(super) fn calls(&mut self) -> Vec<Call> {
         let calls = std::mem::take(&mut self.calls);
         let is_ours = |call: &Call| match call {
@@ -254,7 +259,7 @@ impl poll::Sys for FakeKernel {
     }
 }
 
-/// A timeout in milliseconds, as the calls are recorded.
+/// Converts a timeout in milliseconds to the form in which calls are recorded.
 fn recorded(ms: c_int) -> Option<Duration> {
     u64::try_from(ms).ok().map(Duration::from_millis)
 }

@@ -4,8 +4,8 @@
 //! inherit a kqueue, and has no access to an inherited `/dev/poll`. So a poller records the process
 //! that made it, and refuses to work in another one.
 //!
-//! The C library's `fork` calls the function that [`ForkGuard::new`] registers. A child that was made
-//! without `fork`, by a bare `clone` or by `vfork`, is not detected.
+//! The C library's `fork` calls the function that [`ForkGuard::new`] registers. A child that was
+//! made without `fork`, by a bare `clone` or by `vfork`, is not detected.
 
 #![allow(unsafe_code, reason = "pthread_atfork is called")]
 
@@ -16,7 +16,7 @@ use std::sync::{
 
 use crate::error::{Error, Result};
 
-/// The number of forks between the process that registered first and this one.
+/// The number of forks between the process that made the first guard and this one.
 static FORKS: AtomicU32 = AtomicU32::new(0);
 
 /// The process that made a poller.
@@ -49,7 +49,8 @@ impl ForkGuard {
         Self { forks, ..here }
     }
 
-    /// Returns whether this is a forked child of that process. Costs a load and a comparison.
+    /// Returns whether this is a forked child of the process that made the poller. Costs a load and
+    /// a comparison.
     #[inline]
     pub(crate) fn is_in_child(self) -> bool {
         // Relaxed is enough, because the child's one thread counts its fork before it does anything

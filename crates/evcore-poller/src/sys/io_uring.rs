@@ -1,74 +1,78 @@
 //! `io_uring`: Linux 6.1 and later, as an interface for readiness.
 //!
-//! A registration is a poll request. One call submits the changes and waits, and events are read from
-//! memory. The backend relies on these facts, from the kernel's sources (`io_uring/poll.c` and
+//! A registration is a poll request. One call submits the changes and waits, and events are read
+//! from memory. The backend relies on these facts, from the kernel's sources (`io_uring/poll.c` and
 //! `io_uring/io_uring.c`) and from tests:
 //!
 //! - A request without `IORING_POLL_ADD_MULTI` completes once: with the readiness when it is
-//!   submitted, or with the first wake-up. `Level` and `Oneshot` are such requests. The wait after
-//!   its report makes the request of a `Level` again, which completes at once if the descriptor is
-//!   still ready. (`IORING_POLL_ADD_LEVEL` is only in the kernel's header: a request with it is
-//!   refused.)
-//! - Each request also completes when the peer has ended its side (`EPOLLRDHUP`), whether or not it asks
-//!   for that. A `Level` or a `Oneshot` that does not report this continues with a multishot request,
-//!   because another one-shot request would complete at once, again and again.
-//! - A wake-up completes a request only if the two have a flag in common other than `EPOLLPRI`. The
-//!   wake-up for priority data has `EPOLLIN` too. So a request for priority data asks for data, too.
-//!   Data that is not watched for is not reported, like the end of the peer's side.
-//! - A multishot request is `Edge`: it completes with the present readiness, and then with each
-//!   wake-up, without another call. It ends when the completion queue is full, or when the wake-up
-//!   comes from another ring, and is then made again. It also ends if nothing can wake the file,
-//!   because its `poll` names no wait queue: each such request completes while it is submitted. All
-//!   others complete by deferred work. So if a renewed request completes in a call that does no deferred
-//!   work, nothing can wake the file, and no further request is made.
-//! - The completion of a wake-up has the flags that the waker gave, and the descriptor is not
-//!   evaluated again. By the time of the wait, others may have read the data; and a wake-up for data
-//!   also claims priority data. One `poll` checks all completions that may be stale, except those
-//!   of an `Edge`: an `Edge` is a hint, and its reader meets `WouldBlock`.
-//! - A completion may be stale if its wake-up came before this wait began, because this thread can do
-//!   nothing else during the wait. A flag in the shared memory shows whether there was such a wake-up.
-//! - A request holds its file. Closing the descriptor does not close the file before the request is
-//!   cancelled. So a removal cancels it at once, by a call, unless it has no request.
-//! - `IORING_OP_ASYNC_CANCEL` marks a request, whose next deferred work then ends it. This works even
-//!   while a wake-up is pending. (`IORING_OP_POLL_REMOVE` and its `IORING_POLL_UPDATE_EVENTS` are
-//!   refused with `EALREADY` then, and a call submits before it does deferred work: the usual case
-//!   under load.) So a removal repeats its call while deferred work is left.
-//! - A request releases its file when its work is done, even if the completion queue is full, because
-//!   then only a copy of the completion waits outside of the queue. A later call moves it into the
-//!   queue, after others were taken. So a removal makes no call for it.
-//! - Completions keep the order in which they were made, also through the overflow. A call first makes
-//!   the completions of new requests, and then does deferred work. So a wait with a full batch does the
-//!   work that is left: otherwise the next wait's requests for sources that are still ready would
-//!   come before wake-ups that nothing has reported, and the next removal would do all of that
-//!   work.
-//! - A cancellation by `IORING_ASYNC_CANCEL_ALL` searches from the start for each request. So a poller
-//!   that is dropped cancels each request by its name.
-//! - A cancelled request makes one completion, which must not end a wait, so the wait asks for one more
-//!   completion.
-//!   A cancellation that finds no request makes a completion itself; in that case the request has
-//!   already completed.
-//! - A change is a cancellation and a new request, which the call of the wait submits.
-//! - A call with requests that ends by its timeout or by a signal does not report which of the two it
-//!   was. There are then fewer completions than requested, and the clock shows whether the timeout has
-//!   passed.
-//! - Completions that report nothing may end a call. Then the wait goes on for the time that is left.
-//!   So it reads the clock before a call that may block for a limited time.
-//! - A call may be refused for now: with `EAGAIN` if there is no memory for a request, with `EBUSY`
-//!   (by no kernel that has been tried) if completions have to be taken first. It is made again, for
-//!   about a second.
-//! - A call does the deferred work of some twenty wake-ups; the wait goes on while there is more.
-//! - Exclusive requests (`EPOLLEXCLUSIVE`) are accepted, but they take a wake-up even if their worker is
-//!   busy, whereas an epoll set passes it on to a worker that waits. So there is no
-//!   [`exclusive`](Capabilities::exclusive).
-//! - Only the thread that opened the ring may enter it, and its requests end with that thread. If the
-//!   poller has moved to another thread, its next call opens a new ring and makes all requests
+//!   submitted, or with the first wake-up. `Level` and `Oneshot` are such requests. After the
+//!   report of a `Level`, the next wait makes its request again, which completes at once if the
+//!   descriptor is still ready. (`IORING_POLL_ADD_LEVEL` is in the kernel's header, but a request
+//!   with it is refused.)
+//! - Each request also completes when the peer has ended its side (`EPOLLRDHUP`), even if the
+//!   request does not have that flag. A `Level` or a `Oneshot` that does not report this continues
+//!   with a multishot request, because another one-shot request would complete at once, again and
 //!   again.
-//! - A ring that is closed ends its requests a moment later, on a thread of the kernel. This releases
-//!   the files of a poller that is dropped in another thread than its ring's, of a ring whose poller has
-//!   moved to another thread, and of a process that exits without a drop. It takes linear time, since it
-//!   goes
-//!   through all requests once.
-//! - A child shares the memory of the queues. It must not touch them, so it does not cancel either.
+//! - A wake-up completes a request only if the two have a flag in common other than `EPOLLPRI`. The
+//!   wake-up for priority data has `EPOLLIN` too. So a request for priority data has `EPOLLIN`,
+//!   too. Data that the registration does not watch for is not reported; nor is the end of the
+//!   peer's side.
+//! - A multishot request implements `Edge`. It completes with the present readiness, and then with
+//!   each wake-up, without another call. It ends when the completion queue is full, or when the
+//!   wake-up comes from another ring, and is then made again. It also ends if nothing can wake the
+//!   file, because the file's `poll` function names no wait queue. A request for such a file ends
+//!   while it is submitted; other multishot requests end by deferred work. So if a renewed request
+//!   ends in a call that does no deferred work, nothing can wake the file, and no further request
+//!   is made.
+//! - The completion of a wake-up has the flags that the waking driver passed, and the descriptor is
+//!   not evaluated again. By the time of the wait, the data may have been read. A wake-up for data
+//!   also claims priority data. One `poll` checks all completions that may be stale, except those
+//!   of an `Edge`, which is a hint, so that its reader may get `WouldBlock`.
+//! - A completion may be stale only if its wake-up came before this wait, because this thread
+//!   cannot have used up later readiness. A flag in the shared memory shows whether there was such
+//!   a wake-up.
+//! - A request holds its file. Closing the descriptor does not close the file before the request is
+//!   cancelled. So a removal cancels the request at once, by a call, if there is one.
+//! - `IORING_OP_ASYNC_CANCEL` marks a request, whose next deferred work then ends it. This works
+//!   even while a wake-up is pending. (`IORING_OP_POLL_REMOVE` and its `IORING_POLL_UPDATE_EVENTS`
+//!   are refused with `EALREADY` then. Under load this is the usual case, because a call submits
+//!   before it does deferred work.) A removal repeats its call while deferred work is left.
+//! - A request releases its file when its work is done, even if the completion queue is full,
+//!   because then only a copy of the completion waits outside of the queue. A later call moves the
+//!   copy into the queue, after other completions were taken. So a removal makes no call for the
+//!   copy.
+//! - Completions keep the order in which they were made, even if they overflow. A call first makes
+//!   the completions of new requests, and then does deferred work. So a wait with a full batch does
+//!   the work that is left. Otherwise the next wait's requests for sources that are still ready
+//!   would complete before wake-ups that were not reported yet, and the next removal would have to
+//!   do all of that work.
+//! - A cancellation by `IORING_ASYNC_CANCEL_ALL` searches from the start for each request. So a
+//!   poller that is dropped cancels each request by its name.
+//! - A cancelled request makes one completion, which must not end a wait. So for each cancellation
+//!   the wait requires one more completion. A cancellation that finds no request makes a completion
+//!   itself; in that case the request has already completed.
+//! - A change is a cancellation and a new request, which the call of the wait submits.
+//! - A call with requests that ends by its timeout or by a signal does not report which of the two
+//!   it was. There are then fewer completions than requested, and the clock shows whether the
+//!   timeout has passed.
+//! - Completions that report nothing may end a call. Then the wait goes on for the time that is
+//!   left. So it reads the clock before a call that may block for a limited time.
+//! - A call may be refused for now: with `EAGAIN` if there is no memory for a request, with `EBUSY`
+//!   (which no tried kernel returned) if completions have to be taken first. The call is repeated
+//!   for about a second.
+//! - A call does the deferred work of some twenty wake-ups; the wait goes on while there is more.
+//! - Exclusive requests (`EPOLLEXCLUSIVE`) are accepted, but they take a wake-up even if their
+//!   worker is busy, whereas an epoll set passes it on to a worker that waits. So the backend has
+//!   no [`exclusive`](Capabilities::exclusive) registrations.
+//! - Only the thread that opened the ring may enter it, and its requests end with that thread. If
+//!   the poller has moved to another thread, its next call opens a new ring and makes all requests
+//!   again.
+//! - A ring that is closed ends its requests a moment later, on a thread of the kernel. This
+//!   releases the files of a poller that is dropped in another thread than its ring's, of a ring
+//!   whose poller has moved to another thread, and of a process that exits without a drop. The
+//!   kernel needs linear time for that, since it goes through all requests once.
+//! - A forked child shares the memory of the queues. It must not touch them, so it does not cancel
+//!   requests either.
 
 use std::{
     fmt, mem,
@@ -105,12 +109,12 @@ use request::{Completion, Request};
 use ring::{Entered, Ring};
 use table::Table;
 
-/// The name of the waker's request. The number is too high for a registration's request.
+/// The name of the waker's request. No registration's request has so high a number.
 const WAKE: u64 = u64::MAX;
 /// The name of the requests that cancel others.
 const CANCEL: u64 = u64::MAX - 1;
 
-/// A call does the deferred work of more wake-ups than this, and of less than twice as many.
+/// A call does the deferred work of more wake-ups than this, and of fewer than twice this number.
 const WORK_OF_CALL: usize = 16;
 
 pub(super) struct IoUring {
@@ -118,8 +122,8 @@ pub(super) struct IoUring {
     table: Table,
     wake: WakeChannel,
     wake_is_watched: bool,
-    // Invariant: if true, the waker is watched, and the last long wait has left no request in the queue. (A
-    // call that is refused leaves some.)
+    // Invariant: if true, the waker is watched, and the last `wait_here` has left no request in the
+    // queue. (A call that is refused leaves some.)
     is_submitted: bool,
     /// Number of cancellations whose completion has not come.
     cancellations_pending: u32,
@@ -193,14 +197,15 @@ impl IoUring {
         start.map_or(Ok(()), |start| self.rest_edges(start))
     }
 
-    /// Submits the requests, and finds edges that nothing can wake: their requests end while they are
-    /// submitted. `start` is the number of the first completion since these requests were queued.
+    /// Submits the requests, and finds edges that nothing can wake, because their requests end
+    /// while they are submitted. `start` is the number of the first completion since these requests
+    /// were queued.
     #[cold]
     fn rest_edges(&mut self, start: u32) -> Result<(), Errno> {
         self.ring.submit()?;
         for completion in self.ring.completions_since(start) {
-            // `EINVAL` is returned for a file that is not ready, and flags for one that is. Other errors
-            // are reported.
+            // If nothing can wake the file, the result is `EINVAL` if the file is not ready, and
+            // flags if it is. Other errors are reported.
             let is_unwakeable = matches!(completion.result, Err(Errno::INVAL) | Ok(_));
             if is_unwakeable && !completion.more {
                 self.table.rest(completion.name);
@@ -240,7 +245,7 @@ impl IoUring {
             return Ok(());
         }
         match self.finish_cancellations() {
-            // Another thread has made the requests, which end with its ring.
+            // Another thread has made the requests. They end with its ring, which `renew` closes.
             Err(Errno::EXIST) => self.renew(),
             result => {
                 self.drop_stale();
@@ -251,9 +256,9 @@ impl IoUring {
 
     /// Cancels the requests of all registrations, which releases their files.
     ///
-    /// The kernel searches for a request in one of some hundred lists, from the newest on, and walks
-    /// over cancelled ones, too, until their work is done. So the newest are cancelled first, in groups
-    /// whose work fits into one call. A forked child cancels nothing.
+    /// The kernel searches for a request in one of some hundred lists, from the newest on, and
+    /// walks over cancelled ones, too, until their work is done. So the newest are cancelled first,
+    /// in groups whose work fits into one call. A forked child cancels nothing.
     fn cancel_all(&mut self) -> Result<(), Errno> {
         if self.fork_guard.is_in_child() {
             return Ok(());
@@ -302,9 +307,9 @@ impl IoUring {
     fn count_stale(&mut self, stale: &Completion) {
         // Each cancellation makes one of these two completions.
         if stale.name == CANCEL || stale.result == Err(Errno::CANCELED) {
-            // The subtraction saturates, because the kernel may also cancel a request by itself, if the
-            // file's driver frees the wait queue (`POLLFREE`). The cancellation of that request then
-            // completes as well.
+            // The subtraction saturates, because the kernel may also cancel a request by itself, if
+            // the file's driver frees the wait queue (`POLLFREE`). The cancellation of that request
+            // then completes as well.
             self.cancellations_pending = self.cancellations_pending.saturating_sub(1);
         }
     }
@@ -318,7 +323,8 @@ impl IoUring {
             had_completions: self.ring.first().is_some() || self.ring.has_more(),
         };
         self.table.begin_wait();
-        // Earlier wake-ups mostly end the wait, so the clock need not be read.
+        // Earlier wake-ups mostly have something to report, so the call need not wait, and the
+        // clock is not read.
         let mut at_once = before.had_completions;
         loop {
             if self.table.has_changes() || !self.wake_is_watched {
@@ -340,13 +346,13 @@ impl IoUring {
             if entered == Entered::Interrupted {
                 return Err(Errno::INTR);
             }
-            // These completions report nothing. A peer may cause more and more of them, so the timeout
-            // is checked.
+            // These completions report nothing. A peer may cause such completions without end, so
+            // the timeout is checked.
             at_once = false;
         }
     }
 
-    /// Submits, and waits for something to report, or not at all.
+    /// Submits the queue and, unless `at_once`, waits for something to report.
     fn enter(&mut self, at_once: bool, clock: &mut Countdown) -> Result<Entered, Errno> {
         if at_once {
             return self.ring.enter(0, None);
@@ -355,10 +361,12 @@ impl IoUring {
         self.ring.enter(1 + self.cancellations_pending, timeout)
     }
 
-    /// Takes completions while there is room for their events. Returns whether a waker was among them.
+    /// Takes completions while there is room for their events. Returns whether the waker's was
+    /// among them.
     fn gather(&mut self, events: &mut Events, before: Before) -> bool {
         let mut was_woken = false;
-        // A peer that never pauses must not keep this going for ever.
+        // The calls are limited, because a peer that never pauses would keep this loop going for
+        // ever.
         let mut calls = 0..64 + events.capacity();
         loop {
             while events.remaining() > self.unchecked.len() {
@@ -408,8 +416,8 @@ impl IoUring {
         was_woken
     }
 
-    /// Takes the completion of a registration's request if it is just a hint (an edge whose request goes
-    /// on), and returns whether it is.
+    /// Takes the completion of a registration's request if it is just a hint (an edge whose request
+    /// goes on), and returns whether it is.
     #[inline]
     fn take_hint(&mut self, id: usize, completion: &Completion, events: &mut Events) -> bool {
         let row = self.table.row(id);
@@ -449,15 +457,15 @@ impl IoUring {
             }
             return;
         }
-        // The request of a `Level` is made again after each report, also if it completes while it
-        // is submitted.
+        // Only an `Edge` can rest. The request of a `Level` is made again after each report, even
+        // if it completes while it is submitted.
         row.has_ended &= mode == Mode::Edge;
         match mode {
             Mode::Level | Mode::Exclusive => self.table.make_anew(id),
             Mode::Oneshot => self.table.cancel(id),
             Mode::Edge | Mode::ExclusiveEdge if completion.more => {}
-            // The queue was full, another ring has woken the file, or nothing can wake it. A
-            // spurious edge is harmless, but a missing one is not.
+            // The request has ended, because the queue was full, another ring has woken the file,
+            // or nothing can wake it. A spurious edge is harmless, but a missing one is not.
             Mode::Edge | Mode::ExclusiveEdge => self.table.arm_edge_again(id),
         }
         let is_out_of_date = before.had_completions && !is_new && mode != Mode::Edge;
@@ -498,16 +506,16 @@ impl Backend for IoUring {
         }
     }
 
-    /// Makes no call, because the wait submits the request. The descriptor is open, because the caller
-    /// has lent it.
+    /// Makes no call, because the wait submits the request. The descriptor is open, because the
+    /// caller has lent it.
     fn add(&mut self, new: &Registration) -> Result<()> {
         self.refuse_own_waker(new.fd)?;
         self.table.enter(new);
         Ok(())
     }
 
-    /// Makes no call, except when it begins to watch. Then it checks that the descriptor is still
-    /// open.
+    /// Makes no call, except if the registration watched nothing before. Then it checks that the
+    /// descriptor is still open.
     fn modify(&mut self, new: &Registration) -> Result<()> {
         if new.interest.is_empty() {
             self.table.leave(new);
@@ -539,14 +547,15 @@ impl Backend for IoUring {
                 Ok(false) => {}
                 // The wait below gets the same error again, and handles it.
                 Err(Errno::EXIST) => {}
-                // The kernel reports lost completions once.
+                // The kernel reports lost completions only once, so the wait below would not get
+                // this error.
                 Err(Errno::BADR) => self.renew()?,
                 Err(errno) => return Err(refusal::wait_failed(errno)),
             }
         }
         let mut clock = Countdown::of(timeout);
         let waited = match self.wait_here(events, &mut clock) {
-            // The poller has moved to another thread; or completions were lost.
+            // The poller has moved to another thread, or completions were lost.
             Err(Errno::EXIST | Errno::BADR) => {
                 self.renew()?;
                 self.wait_here(events, &mut clock)
@@ -561,7 +570,7 @@ impl Backend for IoUring {
     }
 }
 
-/// Releases all files. Closing the ring alone would do that only after a while.
+/// Releases all files. Without this, closing the ring would do that only after a while.
 impl Drop for IoUring {
     fn drop(&mut self) {
         // This fails in another thread than the ring's. In that case, closing the ring releases the

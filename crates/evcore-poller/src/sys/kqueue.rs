@@ -1,47 +1,48 @@
-//! kqueue: FreeBSD, macOS, NetBSD and OpenBSD. The backend was not run there, because no such
-//! kernel was at hand. All code above `kevent` was run on Linux, over a model of it
-//! (`sys/fake_kernel/kqueue.rs`).
+//! The kqueue backend, for FreeBSD, macOS, NetBSD and OpenBSD. It was not run there, because no
+//! such kernel was at hand. All code above the call `kevent` was run on Linux, over a model of the
+//! call (`sys/fake_kernel/kqueue.rs`).
 //!
-//! A registration has one knote per filter: one for reading and one for writing, whose events are
-//! merged into one. The backend relies on these facts, from the manual pages and the kernels'
-//! sources:
+//! A registration has a knote (the kernel's word) for each side that it watches. A knote has the
+//! filter for reading or the one for writing. The events of both are merged. The backend relies on
+//! these facts, from the manual pages and the kernels' sources:
 //!
-//! - The kernel applies changes before it looks for events, so the wait's call passes the changes of
-//!   `modify`, too. A refused change becomes an event if the list of events has room, and the
+//! - The kernel applies changes before it looks for events, so the wait's call passes the changes
+//!   of `modify`, too. A refused change becomes an event if the list of events has room, and the
 //!   changes behind it are applied. Without room the call fails, and they are not applied. So if a
-//!   wait's buffer is smaller than the list of changes, a call before it applies them and asks for
-//!   receipts.
+//!   wait's buffer is smaller than the list of changes, a separate call before the wait applies
+//!   them, with a receipt for each.
 //! - A call with a refused change returns without looking for events. It is then repeated without
 //!   changes, so that a refusal does not hide other events.
-//! - `add` and `remove` act at once and ask for a receipt of each change. So a refusal is returned
-//!   where it happens, and one filter is removed again if the other is refused. The list of events is as
-//!   long as the list of changes, and receipts fill it, so the call consumes no event.
-//! - `EV_CLEAR` is `Edge`. Adding an existing knote evaluates the descriptor afresh, as a change of
-//!   interest should.
-//! - `Oneshot` is `EV_CLEAR` too. The next wait drops the knotes of a registration that has
-//!   reported, or arms them again, before the kernel looks for events. `EV_ONESHOT` is not used: it ends
-//!   only one filter, and the BSDs report such a knote without evaluating it again.
-//!   So data that was drained before the wait would be reported, and would use up the registration.
-//! - `EV_EOF` for writing means that the peer is gone, or that one's own side was shut, which is
-//!   not a hang-up. If no error explains the end, `getpeername` distinguishes the two: one more
-//!   call for each such event.
+//! - `add` and `remove` act at once, with a receipt for each change. So they return a refusal
+//!   themselves, and `add` removes one filter again if the other is refused. The list of events is
+//!   as long as the list of changes, and receipts fill it, so the call consumes no event.
+//! - `EV_CLEAR` implements `Edge`. Adding an existing knote evaluates the descriptor afresh, as a
+//!   change of interest should.
+//! - `Oneshot` uses `EV_CLEAR` too. The next wait drops the knotes of a registration that has
+//!   reported, or arms them again, before the kernel looks for events. `EV_ONESHOT` is not used: it
+//!   ends only one filter, and the BSDs report such a knote without evaluating it again. So data
+//!   that was drained before the wait would be reported, and would use up the registration.
+//! - `EV_EOF` for writing means that the peer is gone, or that the socket itself was shut for
+//!   writing, which is not a hang-up. If no error explains the end, `getpeername` distinguishes the
+//!   two, which costs one more call for each such event.
 //! - FreeBSD and macOS refuse to watch the writing end of a pipe that has no reader (`EPIPE`), and
-//!   FreeBSD drops a knote whose pipe has lost its reader once it has reported. Both are reported as
-//!   a hang-up. A `Level` registration tries again in each wait, which costs a second call; if the
-//!   number belongs to another file by then, the retry watches that file. NetBSD returns `EBADF`, as for a
-//!   closed descriptor, so the registration fails there.
+//!   FreeBSD drops a knote whose pipe has lost its reader after its report. Both cases are reported
+//!   as a hang-up. A `Level` registration tries again in each wait, which costs a second call. If
+//!   the number belongs to another file by then, the retry watches that file. NetBSD returns
+//!   `EBADF`, as for a closed descriptor, so the registration fails there.
 //! - Knotes belong to a descriptor's number, and end when that is closed, even if a duplicate is
 //!   open. If the number is assigned to another file, it starts without knotes.
-//! - Adding an existing knote silently takes it over. The poller keeps one key per descriptor.
+//! - Adding an existing knote silently gives it the new id. So the poller permits one key per
+//!   descriptor.
 //! - A knote without a registration is a stray: its descriptor was removed before a close, and not
 //!   closed. It is dropped when it reports. A wait that only a stray ended returns `Interrupted`.
 //!
-//! Differences from epoll: `WRITE_CLOSED` needs an interest in writing. The error of a UDP socket, which
-//! can still receive, is only readiness. A regular file is readable until its end.
+//! Differences from epoll: `WRITE_CLOSED` needs an interest in writing. The error of a UDP socket,
+//! which can still receive, is only readiness. A regular file is readable until its end.
 //!
 //! Priority data is refused, because `EVFILT_EXCEPT` does not exist on every system. The waker is a
-//! pair of sockets, not `EVFILT_USER`: that does not exist on every system either, and `Waker` promises
-//! that a plain `write` wakes.
+//! pair of sockets, not `EVFILT_USER`, because that does not exist on every system either, and
+//! `Waker` promises that a plain `write` wakes.
 
 use std::{
     fmt,
@@ -86,7 +87,7 @@ pub(super) struct Kqueue<K> {
     table: Table,
     /// The list is empty between calls, and kept for its allocation.
     changes: Vec<Change>,
-    /// True if the next wait with answers reports them after the ready descriptors.
+    /// True if the next wait with answers to changes reports them after the ready descriptors.
     ready_first: bool,
 }
 
@@ -144,8 +145,8 @@ impl<K: Kernel> Kqueue<K> {
     /// Applies the changes and, if none was refused, waits for events and collects them.
     ///
     /// A refusal needs a place among the events. If places may run out, a separate call applies the
-    /// changes. The wait takes at most `room` events, because an `Edge` or a `Oneshot` is not reported
-    /// twice.
+    /// changes. The wait takes at most `room` events, because the kernel does not report an `Edge`
+    /// or a `Oneshot` twice.
     fn apply_and_wait(&mut self, room: usize, timeout: Option<Duration>) -> Result<Collected> {
         self.table.changes(&mut self.changes);
         let count = self.changes.len();
@@ -175,7 +176,7 @@ impl<K: Kernel> Kqueue<K> {
             let mut event = self.kernel.event(index);
             collected.receipts |= event.receipt().is_some();
             if event.is_unexplained_end() && self.kernel.is_connected(event.ident.fd()) {
-                // The user has shut the side.
+                // The program has shut the socket for writing.
                 event.flags &= !flag::EOF;
             }
             if event.id == WAKE {
@@ -206,7 +207,7 @@ impl<K: Kernel> Backend for Kqueue<K> {
             Ok(applied) => {
                 self.table.enter(new);
                 if applied.is_broken_pipe {
-                    // If there is a knote all the same, the next wait takes it over.
+                    // If the kernel has made a knote nevertheless, the next wait takes it over.
                     self.table.mark_write_missing(new);
                 }
                 Ok(())
@@ -219,7 +220,7 @@ impl<K: Kernel> Backend for Kqueue<K> {
         }
     }
 
-    /// Makes no call: the wait applies the change.
+    /// Makes no call, because the wait applies the change.
     fn modify(&mut self, new: &Registration) -> Result<()> {
         if let Err(refused) = refuse_priority(new) {
             let _ = self.remove(new);
@@ -245,7 +246,7 @@ impl<K: Kernel> Backend for Kqueue<K> {
             .map_err(Error::os("kevent(EV_DELETE)"))
     }
 
-    /// Makes no call: the kernel drops the knotes of a descriptor that is closed.
+    /// Makes no call, because the kernel drops the knotes of a descriptor that is closed.
     fn remove_before_close(&mut self, old: &Registration) {
         self.table.leave(old);
     }
@@ -280,7 +281,8 @@ impl<K: Kernel> Backend for Kqueue<K> {
                     } else if !collected.receipts {
                         break;
                     }
-                    // A call that returns receipts has not waited or looked for events.
+                    // A call that returns receipts has not waited or looked for events, so another
+                    // call follows.
                 }
                 // If the error lasts, the next wait returns it.
                 Err(_) if has_pending => break,
@@ -298,12 +300,12 @@ impl<K: Kernel> Backend for Kqueue<K> {
         #[cfg(test)]
         self.table.verify();
         if woken {
-            // The waker is drained only now: an undrained waker keeps the calls above from
+            // The waker is drained only now, because an undrained waker keeps the calls above from
             // blocking.
             self.wake.drain();
             events.set_woken();
         } else if is_cut_short {
-            // The poller measures the time that is left.
+            // This error makes the poller wait again, for the time that is left.
             return Err(Error::Interrupted);
         }
         Ok(())
@@ -329,7 +331,7 @@ impl<K: Kernel> fmt::Debug for Kqueue<K> {
 /// The result of changes, none of which was refused.
 #[derive(Clone, Copy, Debug, Default)]
 struct Applied {
-    /// True if the pipe has no reader: it has no knote for writing, and counts as hung up.
+    /// True if the pipe has no reader, so that it has no knote for writing, and counts as hung up.
     is_broken_pipe: bool,
 }
 

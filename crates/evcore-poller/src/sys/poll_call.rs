@@ -1,7 +1,7 @@
-//! The call of poll.
+//! The system call `poll`.
 //!
-//! It does not go through rustix, whose array holds borrowed descriptors. This array is kept between
-//! waits, and holds numbers.
+//! It does not go through rustix, whose arrays hold borrowed descriptors. The backends keep their
+//! array between waits, so it holds numbers.
 
 #![allow(unsafe_code, reason = "poll takes descriptors by number")]
 
@@ -28,9 +28,10 @@ fn call(array: &mut [libc::pollfd], timeout: Option<Duration>) -> libc::c_int {
     let timeout = timeout
         .as_ref()
         .map_or(std::ptr::null(), std::ptr::from_ref);
-    // SAFETY: the kernel writes to the entries of `array`, of which it is given the number. `timeout`
-    // points to a local that outlives the call. A descriptor that was closed since it was registered is
-    // reported as invalid, or taken for another file's: a wrong watch, and no memory is touched.
+    // SAFETY: the kernel writes to the entries of `array`, and is given their number. `timeout`
+    // points to a local that outlives the call. A descriptor that was closed since it was
+    // registered is reported as invalid, or its number is taken for another file's. Then the wrong
+    // file is watched, but no memory is touched.
     unsafe { libc::ppoll(array.as_mut_ptr(), count(array), timeout, std::ptr::null()) }
 }
 

@@ -1,20 +1,20 @@
 //! The backend over kernels whose interface uses poll's flags: event ports, `/dev/poll`, and poll
 //! itself.
 //!
-//! They differ in where the watches are kept, in whether a report or a close ends a watch, and in when a
-//! change is made. [`Kernel`](kernel::Kernel) has these differences, and one small file for each kernel
-//! has its facts. Everything else is here: a table by number ([`watches`]), which is changed at once,
-//! and from which the kernel is brought up to date just before a wait. Nothing else can watch such a
-//! kernel, so nothing could notice the changes earlier. The poller emulates `Edge` and `Oneshot` by
-//! masking.
+//! They differ in where the watches are kept, in whether a report or a close ends a watch, and in
+//! when a change is made. [`Kernel`](kernel::Kernel) has these differences, and one small file for
+//! each kernel has its facts. Everything else is here. A change goes into a table by number
+//! ([`watches`]) at once, and reaches the kernel just before a wait. No other poller can watch such
+//! a kernel, so nothing could notice the changes earlier. The poller emulates `Edge` and `Oneshot`
+//! by masking.
 //!
 //! - A change that the kernel refuses is an event with an error, and ends the watch. The other
-//!   changes are made all the same.
+//!   changes are made nevertheless.
 //! - A watch of a closed number that the kernel reports (`POLLNVAL`) is reported once, and ended.
-//! - The waker is the usual channel, watched as a row of the table: the kernel's own ways to end a
-//!   wait are not a plain `write`, which [`Waker`] promises.
+//! - The waker is the usual channel, watched as a row of the table, because the kernel's own ways
+//!   to end a wait are not a plain `write`, which [`Waker`] promises.
 //! - A *stray* is a report of a file that is not watched. Such reports are ignored. A wait that
-//!   only strays have ended is an interruption.
+//!   only strays have ended returns [`Error::Interrupted`].
 
 use std::{
     ffi::c_short,
@@ -150,8 +150,8 @@ impl<K: Kernel> PollLike<K> {
             return Ok(());
         }
         let mut left = timeout;
-        // The loop goes at most once around the kernel's watches, because a file may go on
-        // reporting flags that were not requested.
+        // The number of calls is limited, because a file may go on reporting flags that were not
+        // requested.
         for _ in 0..=self.watches.numbers() {
             let count = chunked_wait(left, LONGEST_IN_MS, |chunk| self.kernel.wait(room, chunk))
                 .map_err(|errno| Error::of_wait(K::CALLS.wait, errno))?;
@@ -161,8 +161,8 @@ impl<K: Kernel> PollLike<K> {
             if self.report(count, events) {
                 return Ok(());
             }
-            // All reports were strays, which may have used up the timeout. Now the waker is watched
-            // again, and present reports are taken.
+            // All reports were strays, which may have used up the timeout. `flush` watches the
+            // waker again, and the next call takes the present reports.
             left = left.map(|_| Duration::ZERO);
             self.flush()?;
             if !self.lost.is_empty() {
@@ -172,7 +172,7 @@ impl<K: Kernel> PollLike<K> {
         if left == timeout && timeout.is_some() {
             return Ok(());
         }
-        // The poller measures the time that is left.
+        // This error makes the poller wait again, for the time that is left.
         Err(Error::Interrupted)
     }
 
@@ -212,7 +212,7 @@ impl<K: Kernel> PollLike<K> {
         has_pending
     }
 
-    /// Ends a watch that the kernel has, at once.
+    /// Ends at once a watch that the kernel has.
     fn end(&mut self, old: &Registration) -> Result<()> {
         let change = Change {
             fd: old.fd,
@@ -252,7 +252,7 @@ impl<K: Kernel> Backend for PollLike<K> {
         self.unlist(new.key);
         if self.watch(new).is_err() {
             // The refusal is not returned as an error of this call, because the poller would then
-            // alternate it with ready descriptors once more.
+            // alternate refusals with ready descriptors a second time.
             self.lost.push(new.key);
         }
         Ok(())
@@ -267,7 +267,7 @@ impl<K: Kernel> Backend for PollLike<K> {
         Ok(())
     }
 
-    /// Ends the watch like any other if a close does not end it.
+    /// Ends the watch. The next wait ends it in the kernel, too, unless the close does that.
     fn remove_before_close(&mut self, old: &Registration) {
         self.unlist(old.key);
         if self.watches.leave(old.fd, old.key) && K::DROPS_CLOSED {
@@ -283,13 +283,14 @@ impl<K: Kernel> Backend for PollLike<K> {
             self.ready_was_first = false;
             return self.collect(&mut events, timeout);
         }
-        // Ready descriptors and lost keys come first in alternate waits. Otherwise, if each wait had as
-        // many lost keys as fit into the buffer, no ready descriptor would ever be reported.
+        // Ready descriptors and lost keys come first in alternate waits. Otherwise, if each wait
+        // had as many lost keys as fit into the buffer, no ready descriptor would ever be reported.
         self.ready_was_first = !self.ready_was_first;
         if !self.ready_was_first {
             self.report_lost(&mut events);
         }
-        // An error here would lose the reported keys. If it lasts, the next wait returns it.
+        // Returning the error here would lose the reported keys. If it lasts, the next wait returns
+        // it.
         let _ = self.collect(&mut events, Some(Duration::ZERO));
         self.report_lost(&mut events);
         Ok(())

@@ -1,4 +1,4 @@
-//! Descriptors by their numbers, for the calls of a kernel that take a borrowed descriptor.
+//! Descriptors by their numbers, for calls of rustix that take a borrowed descriptor.
 
 #![allow(unsafe_code, reason = "a descriptor is borrowed by its number")]
 
@@ -10,7 +10,7 @@ use rustix::io::Errno;
 ///
 /// # Errors
 ///
-/// `EBADF` if there is none.
+/// `EBADF` if no file is open.
 pub(super) fn is_open(fd: RawFd) -> Result<(), Errno> {
     // SAFETY: the borrow ends with this call, which only checks whether the descriptor is open.
     let fd = unsafe { BorrowedFd::borrow_raw(fd) };
@@ -23,7 +23,7 @@ impl crate::backend::Registration {
     pub(super) fn borrow_fd(&self) -> BorrowedFd<'_> {
         // SAFETY: it was registered as a `BorrowedFd`, so it was open then and is not -1. The user
         // may have closed it since. Then the kernel refuses the number or takes it for another
-        // file's: a wrong watch, and no memory is touched.
+        // file's, so the wrong file may be watched, but no memory is touched.
         unsafe { BorrowedFd::borrow_raw(self.fd) }
     }
 }

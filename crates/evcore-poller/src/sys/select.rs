@@ -1,11 +1,11 @@
-//! select: every Unix except illumos. Level-triggered; the poller emulates `Edge` and `Oneshot` by
-//! masking.
+//! The select backend, for every Unix except illumos and Solaris. It is level-triggered, and the
+//! poller emulates `Edge` and `Oneshot` by masking.
 //!
 //! It watches only descriptors below 1024, and the cost of a wait grows with the highest of them.
 //! It reports that a read or a write does not block, and nothing else. The read or the write itself
 //! returns the end of the stream, a hang-up or an error. This backend does not read `SO_ERROR`,
-//! because reading it clears the error, which the user's own call should return. Ends alone cannot
-//! be watched, because a registration without an interest is in no set.
+//! because reading it clears the error, which the user's own call should return. Ends cannot be
+//! watched by themselves, because a registration without an interest is in no set.
 
 mod sets;
 
@@ -51,7 +51,7 @@ pub(super) struct Select {
     ready_first: bool,
 }
 
-/// A row of the table, by the number of its descriptor.
+/// A row of the table. Its index is the number of its descriptor.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Row {
     key: u64,
@@ -116,7 +116,8 @@ impl Select {
         Ok(())
     }
 
-    /// Reports the readiness that was found, while there is room. The next wait finds the rest again.
+    /// Reports the readiness that was found, while there is room. The next wait finds the rest
+    /// again.
     fn report(&mut self, events: &mut EventSink<'_>) {
         let count = self.rows.len();
         let start = self.report_from.min(count);
@@ -139,8 +140,8 @@ impl Select {
 
     /// Reports closed descriptors, and others that are ready now, without waiting.
     ///
-    /// Closed descriptors and ready ones come first in alternate waits. Otherwise, if each wait found as
-    /// many closed descriptors as there is room, no ready descriptor would ever be reported.
+    /// Closed descriptors and ready ones come first in alternate waits. Otherwise, if each wait
+    /// found as many closed descriptors as fit, no ready descriptor would ever be reported.
     fn report_beside_closed(&mut self, events: &mut EventSink<'_>) {
         let ready_first = self.ready_first;
         self.ready_first = !ready_first;
@@ -172,8 +173,8 @@ impl Select {
         self.rows[place] != VACANT && is_open(number_of(place)) == Err(Errno::BADF)
     }
 
-    /// Reports each descriptor that was closed without being removed, once, and drops it (nginx:
-    /// repair).
+    /// Reports each descriptor that was closed without being removed, once, and drops it (as
+    /// nginx's `ngx_select_repair_fd_sets` does).
     ///
     /// One such descriptor makes every call fail, and the kernel does not report which one it is.
     fn report_closed(&mut self, events: &mut EventSink<'_>) {
@@ -200,8 +201,8 @@ impl Backend for Select {
     }
 
     fn add(&mut self, registration: &Registration) -> Result<()> {
-        // The check is the same as on poll, for the same reason. A number that is out of range is
-        // refused first.
+        // As on poll, a number without an open file is refused, because on every other backend
+        // `add` fails for it. A number that is out of range is refused first.
         let place = place(registration.fd).ok_or_else(|| beyond(registration.fd, false))?;
         if place == self.wake_fd {
             // The sets hold a number once, so this would end the watch of the waker.
@@ -213,8 +214,8 @@ impl Backend for Select {
         self.enter(registration)
     }
 
-    /// Enters a descriptor again that was dropped because it was closed. If it is still closed, the next
-    /// wait reports that again.
+    /// Changes the interest. A descriptor that was dropped because it was closed is entered again.
+    /// If it is still closed, the next wait reports that again.
     fn modify(&mut self, registration: &Registration) -> Result<()> {
         self.enter(registration)
     }

@@ -1,5 +1,6 @@
 //! Pollers over the models of kernels that do not run here, and of poll. Each test runs over all
-//! kernels that it fits, and prints the one that it failed for.
+//! kernels that it fits, and prints their names, so that the last name is the one for which it
+//! failed.
 
 use std::sync::MutexGuard;
 pub(super) use std::{ffi::c_short, os::fd::RawFd, time::Duration};
@@ -184,7 +185,7 @@ impl Fixture {
         self.kernel().open(fd);
     }
 
-    /// Has the kernel refuse each change of `fd`.
+    /// Makes the kernel refuse each change of `fd`.
     fn refuse(&self, fd: RawFd) {
         self.kernel().refuses.push(fd);
     }
@@ -219,13 +220,13 @@ impl Fixture {
         keys
     }
 
-    /// The calls since the last look.
+    /// Takes the calls since the last check.
     pub(super) fn calls(&self) -> Vec<Call> {
         self.kernel().calls()
     }
 
-    /// The number of calls since the last look that change something (kqueue: the number of changes),
-    /// and the timeout of each call that waits.
+    /// The number of calls since the last check that change something (kqueue: the number of
+    /// changes), and the timeout of each call that waits.
     pub(super) fn costs(&self) -> (usize, Vec<Option<Duration>>) {
         let (mut changes, mut timeouts) = (0, Vec::new());
         for call in self.calls() {

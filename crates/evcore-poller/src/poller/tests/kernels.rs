@@ -1,5 +1,5 @@
-//! All backends of this system treat a descriptor number that is not open alike. With an `Edge` that is
-//! emulated by masking, a forgotten `rearm` stalls the program.
+//! All backends of this system treat a descriptor number that is not open alike. With an `Edge`
+//! that is emulated by masking, a forgotten `rearm` stalls the program.
 //!
 //! Safe code cannot register such a number. A registration may nevertheless get one, when its
 //! descriptor is closed.
@@ -69,8 +69,8 @@ fn a_change_for_a_number_without_a_file_is_an_error_event() {
     }
 }
 
-/// Runs a program that reads each message in `Mode::Edge`. Returns how many it has read before it
-/// would wait for ever.
+/// Runs a program that reads each message in `Mode::Edge`. Returns the number of messages that it
+/// has read before it would wait for ever.
 fn messages_read(kind: BackendKind, rearms: bool) -> u32 {
     const MESSAGES: u32 = 3;
     let mut poller = Poller::with(kind).expect("it is available");

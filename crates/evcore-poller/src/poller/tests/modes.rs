@@ -103,7 +103,7 @@ fn an_edge_stays_masked_if_modify_is_taken_back() {
     assert_eq!(fixture.calls(), [Modify(3, Interest::BOTH), Wait(None)]);
 }
 
-/// The caller drains a side outside of its interest, and then takes that change back.
+/// The caller takes reading out of its interest, drains that side, and then restores the interest.
 #[test]
 fn a_rearm_outside_the_interest_survives_an_undone_modify() {
     let mut fixture = Fixture::new(NOTHING);

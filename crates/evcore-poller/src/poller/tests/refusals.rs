@@ -142,7 +142,7 @@ fn a_wake_comes_with_a_refusal() {
     assert!(fixture.events.was_woken());
 }
 
-/// In each turn, as many changes are refused as events fit into the buffer.
+/// Before each wait, as many changes are refused as events fit into the buffer.
 #[test]
 fn refusals_and_ready_descriptors_alternate_as_the_first() {
     for capacity in [1, 2] {
@@ -167,7 +167,6 @@ fn refusals_and_ready_descriptors_alternate_as_the_first() {
     }
 }
 
-/// Nothing is reported although a change was refused.
 #[test]
 fn a_refusal_with_an_empty_interest_ends_no_wait() {
     let (mut fixture, key) = with_a_refusal_to_come();

@@ -1,4 +1,4 @@
-//! Stale events.
+//! Stale events, whose registration is gone.
 
 use super::*;
 

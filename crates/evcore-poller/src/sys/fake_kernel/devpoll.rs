@@ -1,21 +1,22 @@
 //! `/dev/poll`, as in illumos' `usr/src/uts/common/io/devpoll.c` (`dpwrite`, `dp_pcache_poll` and
 //! `dpioctl`) and, for closes, in `sonode_fini` of its sockets.
 //!
-//! - An entry belongs to a descriptor's number. It has the file that the number had, the flags of all
-//!   its writes, and a mark if the next call must look at it.
+//! - An entry belongs to a descriptor's number. It has the file that the number had, the flags of
+//!   all its writes, and a mark if the next call must look at it.
 //! - A write marks the entry, except if it changes neither file nor flags. A number without an open
 //!   file gets an entry that has flags and no file. A negative number is ignored.
-//! - `POLLREMOVE` without other flags empties an entry that has a file. Any other entry is left as it
-//!   is.
+//! - `POLLREMOVE` without other flags empties an entry that has a file. Any other entry is left as
+//!   it is.
 //! - A file that refuses to be watched ends the write. What comes before it is applied.
-//! - A call looks at the marked entries, in a circle that begins behind the entry that filled the last
-//!   full list. An entry without a file is skipped. An entry whose number is not open is reported as
-//!   `POLLNVAL`, and stays marked. An entry whose number has another file takes over that file. An entry
-//!   that has nothing to report loses its mark, until its file marks it again.
-//! - The last close of a file marks its entries (sockets), or does not ([`Device::closes_silently`]).
-//! - A write of more entries than the limit of descriptors fails with `EINVAL`, and so does a call with
-//!   a list of as many entries as the limit (the manual page; illumos itself now shortens the list). A
-//!   process other than the first caller gets `EACCES`.
+//! - A call looks at the marked entries, in a circle that begins behind the entry that filled the
+//!   last full list. An entry without a file is skipped. An entry whose number is not open is
+//!   reported as `POLLNVAL`, and stays marked. An entry whose number has another file takes over
+//!   that file. An entry that has nothing to report loses its mark, until its file marks it again.
+//! - The last close of a file marks its entries, as it does for sockets. With
+//!   [`Device::closes_silently`] it does not.
+//! - A write of more entries than the limit of descriptors fails with `EINVAL`, and so does a call
+//!   with a list of as many entries as the limit (the manual page; illumos itself now shortens the
+//!   list). A process other than the first caller gets `EACCES`.
 //!
 //! The model leaves out drivers that never mark their entries.
 
@@ -143,7 +144,8 @@ impl Machine {
         found
     }
 
-    /// Fills the list, in a circle, and returns the number of filled places.
+    /// Fills the list from the marked entries, in a circle from `scan_from` on. Returns the number
+    /// of filled places.
     fn scan(&mut self, list: &mut [libc::pollfd]) -> usize {
         let first = self.device.scan_from;
         let entries = &self.device.entries;

@@ -1,22 +1,24 @@
-//! `kevent`, as the kernels have it where the backend relies on them, and FreeBSD's where they differ.
+//! A model of `kevent`. Where the backend relies on a behaviour, it is the same in all kernels;
+//! elsewhere the model follows FreeBSD.
 //!
 //! - A knote belongs to a descriptor and a filter. Adding an existing one changes the id of its
-//!   events, keeps its mode, and evaluates the descriptor again. Dropping a missing one is `ENOENT`,
-//!   and an identifier that is not an open descriptor is `EBADF`. Closing drops the knotes. Events and
-//!   receipts have the identifier of the change.
-//! - A condition that becomes true activates the knotes of its descriptor, which go to the end of the
-//!   queue. It is evaluated again when they are collected. A collected knote goes to the end again
-//!   (level), or is no longer active (`EV_CLEAR`).
-//! - A knote with `EV_ONESHOT` is not evaluated again: it reports what was true when it became
+//!   events, keeps its mode, and evaluates the descriptor again. Deleting a missing one fails with
+//!   `ENOENT`, and a change for a number that is not open with `EBADF`. Closing a descriptor drops
+//!   its knotes. Events and receipts have the identifier of the change.
+//! - A condition that becomes true activates the knotes of its descriptor, which go to the end of
+//!   the queue. The condition is evaluated again when they are collected. A collected knote goes to
+//!   the end again (level), or is no longer active (`EV_CLEAR`).
+//! - A knote with `EV_ONESHOT` is not evaluated again. It reports what was true when it became
 //!   active, and is gone.
-//! - Changes are applied in their order, before anything is collected. One that is refused, or asks
-//!   for a receipt, becomes an event if there is room, and then nothing is collected. Otherwise the
-//!   call ends there, with the refusal. (libkqueue collects into the places that are left.)
-//! - The writing side of a socket is at its end when its peer is gone, and also when its own side
-//!   was shut.
-//! - Writing to a pipe that has no reader cannot be watched: `EPIPE`. If it was watched before,
-//!   its end is reported once, whatever the mode, and its knote is gone: the close of the reader
-//!   makes it a one-shot.
+//! - Changes are applied in their order, before anything is collected. A change that is refused, or
+//!   that has `EV_RECEIPT`, becomes an event if there is room, and then nothing is collected. If
+//!   there is no room, the call ends there, and a refusal is its error. (libkqueue collects into
+//!   the places that are left.)
+//! - The writing side of a socket is at its end when its peer is gone, and also when the socket
+//!   itself was shut for writing.
+//! - Watching a pipe without a reader for writing fails with `EPIPE`. If the pipe was watched
+//!   before its reader closed, its end is reported once in every mode, and the knote is gone,
+//!   because the close makes the knote a one-shot.
 //! - A signal ends only a call that would have waited, and after its changes were made.
 //!
 //! The model has no threads, and no flags and filters that the backend does not use.
@@ -30,7 +32,7 @@ use super::{
 const PIPE: c_short = 0x4000;
 /// The mark of a socket whose own side was shut for writing.
 const SHUT: c_short = 0x1000;
-/// The flags of a file whose peer is gone, or the reader of a pipe.
+/// The flags of a socket whose peer is gone, or of a pipe whose reader is gone.
 const HANG_UP: c_short = libc::POLLHUP | libc::POLLRDHUP;
 
 #[derive(Debug, Default)]
@@ -50,8 +52,8 @@ pub(in crate::sys) struct Refusal {
     pub(in crate::sys) fd: RawFd,
     pub(in crate::sys) filter: Filter,
     pub(in crate::sys) errno: Errno,
-    /// True if the knote is made despite the refusal, which macOS was seen to do for a pipe without a
-    /// reader.
+    /// True if the knote is made despite the refusal, which macOS was seen to do for a pipe without
+    /// a reader.
     pub(in crate::sys) made: bool,
 }
 
@@ -59,7 +61,7 @@ pub(in crate::sys) struct Refusal {
 struct Knote {
     fd: RawFd,
     filter: Filter,
-    /// The mode.
+    /// The flags of the mode, and `EV_RECEIPT`.
     flags: u16,
     id: u32,
     /// The event that the knote will report, as it was at the last evaluation; `None` if the knote
@@ -116,7 +118,7 @@ impl Queue {
     }
 }
 
-/// The files, as the test moves them.
+/// The files, as the test changes them.
 impl Machine {
     /// Opens the writing end of a pipe that has a reader and no room. It is never readable.
     pub(in crate::sys) fn open_pipe(&mut self, fd: RawFd) {
@@ -150,7 +152,7 @@ impl Machine {
     }
 }
 
-/// The call.
+/// The call `kevent`.
 impl Machine {
     fn kevent(
         &mut self,
@@ -174,7 +176,7 @@ impl Machine {
             let result = self.register(change);
             if result.is_err() || change.flags & flag::RECEIPT != 0 {
                 if self.queue.events.len() == limit {
-                    // The events that it has written are not counted.
+                    // The events that the call has written are not counted.
                     return result.map(|()| 0);
                 }
                 self.queue.events.push(receipt(change, result));
@@ -216,7 +218,8 @@ impl Machine {
             None if adds => self.queue.knotes.push(Knote {
                 fd,
                 filter: change.filter,
-                // Its events have the flag too, as in FreeBSD, and are not receipts.
+                // With `EV_RECEIPT`, the knote's events have that flag too, as in FreeBSD, although
+                // they are not receipts.
                 flags: change.flags & (flag::CLEAR | flag::ONESHOT | flag::RECEIPT),
                 id: change.id,
                 active: None,
@@ -231,7 +234,8 @@ impl Machine {
         refusal.map_or(Ok(()), |refusal| Err(refusal.errno))
     }
 
-    /// Returns the number of events, with those that are already there.
+    /// Collects events of active knotes, and returns the number of events, including earlier ones
+    /// of this call.
     fn collect(&mut self, limit: usize) -> usize {
         let mut collected = Vec::new();
         let mut knotes = std::mem::take(&mut self.queue.knotes);

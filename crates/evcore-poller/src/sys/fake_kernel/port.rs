@@ -1,15 +1,16 @@
 //! Event ports, as illumos' sources have them.
 //!
-//! - An association belongs to a number. It is one-shot: the delivery of its event ends it; it ends
-//!   too, with its queued event, by `port_dissociate` and when the number is closed.
-//! - Associating a ready descriptor queues the event at once; associating it again replaces its
-//!   flags, drops the queued event and evaluates it afresh.
+//! - An association belongs to a number. It is one-shot, so the delivery of its event ends it.
+//!   `port_dissociate` and closing the number also end it, and drop its queued event.
+//! - Associating a ready descriptor queues the event at once. Associating it again replaces its
+//!   flags, drops the queued event and evaluates the descriptor afresh.
 //! - An event reports what was true when it was queued, though it may not be true any more.
-//! - `port_getn` takes what is queued, in order, up to the length of the list, and waits only while
-//!   there are fewer than its count; on ETIME and EINTR it may have taken some ([`Port::late`]), and
-//!   may leave its count alone ([`Port::counts_none`]).
-//! - EBADFD for a number that is not open, ENOENT for an association that is not there, EINVAL for
-//!   a list that is shorter than the count.
+//! - `port_getn` takes queued events in their order, up to the length of the list. It waits only
+//!   while there are fewer events than its count. If it fails with ETIME or EINTR, it may have
+//!   taken events ([`Port::late`]). On ETIME it may leave its count unchanged
+//!   ([`Port::counts_none`]).
+//! - A call for a number that is not open fails with EBADFD, one for a missing association with
+//!   ENOENT, and one whose list is shorter than the count with EINVAL.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -26,7 +27,7 @@ pub(in crate::sys) struct Port {
     queue: VecDeque<(RawFd, c_short)>,
     /// The error of the next `port_getn`, which comes after events were taken and counted.
     pub(in crate::sys) late: Option<Errno>,
-    /// True if ETIME sets the count to 0. Otherwise ETIME leaves the count alone.
+    /// True if ETIME sets the count to 0. Otherwise ETIME leaves the count unchanged.
     pub(in crate::sys) counts_none: bool,
 }
 
@@ -36,7 +37,8 @@ impl Port {
         self.unqueue(fd);
     }
 
-    /// Queues the event of an association, if its flags are true and it is not queued yet.
+    /// Queues the event of an association, if one of its flags is true and the event is not queued
+    /// yet.
     pub(super) fn look(&mut self, fd: RawFd, ready: c_short) {
         let Some(flags) = self.associations.get(&fd) else {
             return;

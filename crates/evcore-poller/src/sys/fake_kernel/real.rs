@@ -1,5 +1,4 @@
-//! The parts that the models of kernels share: the real descriptor of a waker among their own
-//! files, and time.
+//! The real parts of the kernel models: they poll the waker's descriptor, and let time pass.
 
 #![allow(unsafe_code, reason = "a real descriptor is polled by its number")]
 

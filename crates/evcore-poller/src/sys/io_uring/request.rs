@@ -16,7 +16,7 @@ pub(super) enum Request {
     /// `IORING_OP_POLL_ADD`.
     Watch {
         fd: RawFd,
-        /// The flags, as those of poll.
+        /// Flags of poll.
         flags: u32,
         /// Each wake-up makes a completion, until one has no `more`.
         multishot: bool,
@@ -34,7 +34,7 @@ pub(super) struct Completion {
     pub(super) name: u64,
     /// Flags of poll, or the error.
     pub(super) result: Result<u32, Errno>,
-    /// The request goes on.
+    /// True if the request goes on.
     pub(super) more: bool,
 }
 
@@ -67,7 +67,7 @@ impl From<Request> for io_uring_sqe {
                     },
                 },
                 op_flags: op_flags_union {
-                    // The kernel expects the two halves of a little-endian number.
+                    // The kernel expects the two halves in little-endian order.
                     poll32_events: if cfg!(target_endian = "big") {
                         flags.rotate_left(16)
                     } else {

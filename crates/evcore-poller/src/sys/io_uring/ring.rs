@@ -1,8 +1,8 @@
 //! The ring itself: memory that is shared with the kernel, and the calls on it.
 //!
 //! Requests go into the submission queue, completions come from the completion queue, and one call,
-//! [`Ring::enter`], submits the former and waits for the latter. All `unsafe` code of this backend is
-//! here. The calls and the kernel's structures come from rustix, which leaves the queues to its
+//! [`Ring::enter`], submits the former and waits for the latter. All `unsafe` code of this backend
+//! is here. The calls and the kernel's structures come from rustix, which leaves the queues to its
 //! caller.
 //!
 //! Only the thread that opened a ring may enter it (`IORING_SETUP_SINGLE_ISSUER`). In return the
@@ -44,20 +44,20 @@ pub(super) enum Entered {
     /// There are as many completions as were requested.
     Completed,
     TimedOut,
-    /// A timeout or a signal ended a call that had requests: the kernel does not report which of
-    /// the two.
+    /// A timeout or a signal ended a call that had requests. The kernel does not report which of
+    /// the two it was.
     Interrupted,
 }
 
 /// Number of requests that fit into the submission queue. A full queue is submitted early.
 const REQUESTS: u32 = 256;
 
-/// Number of completions that fit into the completion queue. The kernel keeps further completions in a
-/// list of their own.
+/// Number of completions that fit into the completion queue. The kernel keeps further completions
+/// in a list of their own.
 const COMPLETIONS: u32 = 4096;
 
 /// The longest timeout of a call, some 68 years. The kernel adds it to the time since the boot, in
-/// nanoseconds of 64 bits.
+/// nanoseconds of 64 bits, which this cannot overflow.
 const LONGEST: Duration = Duration::from_secs(1 << 31);
 
 /// Milliseconds between the attempts of a call that the kernel refuses for now, because it has no
@@ -97,7 +97,7 @@ struct Shared {
     completions: NonNull<io_uring_cqe>,
 }
 
-// SAFETY: the pointers of the mappings belong to this ring alone, and move with it. The kernel
+// SAFETY: the pointers of the mappings belong only to this ring, and move with it. The kernel
 // refuses calls of another thread, and its own accesses are by atomics.
 unsafe impl Send for Ring {}
 
@@ -107,8 +107,8 @@ impl Ring {
         Self::with_room_for(COMPLETIONS)
     }
 
-    /// Opens a ring whose completion queue has this length, and tries the call that uses it: a sandbox
-    /// may permit `io_uring_setup` and deny `io_uring_enter`.
+    /// Opens a ring whose completion queue has this length, and tries the call that uses it: a
+    /// sandbox may permit `io_uring_setup` and deny `io_uring_enter`.
     pub(super) fn with_room_for(completions: u32) -> Result<Self> {
         let mut params = io_uring_params::default();
         params.cq_entries = completions;
@@ -174,7 +174,7 @@ impl Ring {
         let index = self.submission_tail & (self.params.sq_entries - 1);
         let entry = self.requests.entry::<io_uring_sqe>(0, index);
         // SAFETY: the place is in the mapping, which begins at a page, so it is aligned. The kernel
-        // has read the previous request in it: there was room.
+        // has read the previous request in it, because there was room.
         unsafe { entry.write(request.into()) };
         self.submission_tail = self.submission_tail.wrapping_add(1);
         let tail = self.word(self.shared.submission_tail);
@@ -197,8 +197,8 @@ impl Ring {
     /// # Errors
     ///
     /// [`Errno::EXIST`]: another thread opened the ring. [`Errno::INTR`]: a signal came.
-    /// [`Errno::BADR`]: completions were lost, because the kernel had no memory. [`Errno::AGAIN`]: the
-    /// kernel had no memory for a request, for all of the [pauses](PAUSES_MS).
+    /// [`Errno::BADR`]: completions were lost, because the kernel had no memory. [`Errno::AGAIN`]:
+    /// the kernel had no memory for a request during all of the [pauses](PAUSES_MS).
     pub(super) fn enter(
         &mut self,
         least: u32,
@@ -305,7 +305,7 @@ impl Ring {
         self.completions_end().wrapping_sub(self.completion_head)
     }
 
-    /// The number of the next completion that the kernel writes.
+    /// The number of the next completion that the kernel will write.
     #[inline]
     pub(super) fn completions_end(&self) -> u32 {
         let tail = self.word(self.shared.completion_tail);
@@ -342,8 +342,8 @@ impl Ring {
     #[inline(always)]
     fn entry(&self, number: u32) -> &io_uring_cqe {
         let index = number & (self.params.cq_entries - 1);
-        // SAFETY: the place is in the mapping: the index is less than the queue's length, which is a
-        // power of two.
+        // SAFETY: the place is in the mapping, because the index is less than the queue's length,
+        // which is a power of two.
         let entry = unsafe { self.shared.completions.add(index as usize) };
         // SAFETY: the kernel has aligned and written this entry, and does not reuse it before the
         // head moves.
@@ -413,7 +413,7 @@ impl Ring {
 
     #[inline]
     fn has_flag(&self, flags: IoringSqFlags) -> bool {
-        // Acquire, because the kernel has set the flag.
+        // Acquire, because the kernel sets the flag after the writes that it announces.
         let found = self
             .word(self.shared.submission_flags)
             .load(Ordering::Acquire);
@@ -485,7 +485,7 @@ impl Mapping {
     ///
     /// # Panics
     ///
-    /// If the mapping ends before.
+    /// If the mapping ends before the end of that place.
     fn entry<T>(&self, offset: u32, index: u32) -> NonNull<T> {
         let begin = offset as usize + index as usize * size_of::<T>();
         assert!(begin + size_of::<T>() <= self.len, "it is in the mapping");

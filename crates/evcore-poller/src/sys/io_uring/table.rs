@@ -1,8 +1,9 @@
-//! The interest of each id, and the poll request that watches for it. This file makes no system call.
+//! The interest of each id, and the poll request that watches for it. This file makes no system
+//! call.
 //!
 //! Each request has a name of its own: the id, and a number that is used again only after 2^40
-//! requests. So a completion of a cancelled request is recognised as stale, whatever took its
-//! place.
+//! requests. So a completion of a cancelled request is recognised as stale, even if its id has a
+//! new request.
 
 use std::os::fd::RawFd;
 
@@ -14,7 +15,8 @@ use crate::{backend::Registration, growth, id::MAX_ID, interest::Mode, ready::Re
 /// The bits of a request's name that are its id.
 const ID_BITS: u32 = u32::BITS - MAX_ID.leading_zeros();
 
-/// The highest number of a request. The next number is reserved for the waker and for cancellations.
+/// The highest number of a request. The next number is reserved for the waker and for
+/// cancellations.
 const LAST_NUMBER: u64 = (u64::MAX >> ID_BITS) - 1;
 
 /// The value of a row without a request. No request has the number 0.
@@ -29,7 +31,7 @@ pub(super) struct Table {
     /// ready descriptors and refused ones alternate.
     spent: Vec<u32>,
     // Invariant: the two lists have exactly the ids whose row is `listed`, each once.
-    /// True if the multishot request of some of these ids has ended.
+    /// True if the multishot request of a listed id has ended.
     has_ended_edges: bool,
     /// Requests to cancel.
     cancelled: Vec<u64>,
@@ -171,7 +173,8 @@ impl Table {
         self.arm_again(id);
     }
 
-    /// Lists all ids for requests, because a ring has ended with its requests. None is cancelled.
+    /// Lists all ids for requests, because a ring has ended with its requests. No request is
+    /// cancelled.
     pub(super) fn arm_all(&mut self) {
         self.cancelled.clear();
         for id in 0..self.rows.len() {
@@ -312,8 +315,8 @@ impl Row {
         }
     }
 
-    /// Returns the flags of the request. A request for priority data asks for data too, because the
-    /// kernel ignores `EPOLLPRI` when it compares the request with a wake-up.
+    /// Returns the flags of the request. A request for priority data also has `EPOLLIN`, because
+    /// the kernel ignores `EPOLLPRI` when it compares the request with a wake-up.
     /// [`readiness`](Self::readiness) drops data that is not watched for.
     fn flags_of_request(&self) -> u32 {
         let flags = u32::from(self.flags);

@@ -1,4 +1,4 @@
-//! Tests of the ring alone. The conformance suite has the rest.
+//! Tests of the `io_uring` backend alone. The conformance suite tests all backends alike.
 
 use std::{
     io::{Read, Write},
@@ -108,7 +108,7 @@ fn an_overflow_of_the_completion_queue_loses_nothing() {
     }
 }
 
-/// The changes are more than the submission queue holds.
+/// There are more changes than the submission queue holds.
 #[test]
 fn a_full_submission_queue_is_submitted_early() {
     let Some(mut poller) = poller(4096) else {
@@ -220,7 +220,7 @@ fn a_late_completion_of_a_removed_key_is_dropped() {
     }
 }
 
-/// Neither the completion of a cancellation nor a cancelled request ends a wait.
+/// Neither the completion of a cancellation nor that of a cancelled request ends a wait.
 #[test]
 fn a_wait_with_changes_never_ends_early() {
     let Some(mut poller) = poller(64) else {
@@ -265,7 +265,7 @@ fn a_removed_and_closed_descriptor_is_closed_at_once() {
     }
 }
 
-/// Makes a wake-up pending, by the peer, before the registration changes.
+/// Lets the peer cause a wake-up, which is pending when the registration changes.
 fn wake_up(near: &mut UnixStream, far: &mut UnixStream, read: bool) {
     near.write_all(b"a").expect("write");
     if read {
@@ -273,7 +273,8 @@ fn wake_up(near: &mut UnixStream, far: &mut UnixStream, read: bool) {
     }
 }
 
-/// Asserts that the peer finds the file closed: by the end, or by a reset if there was unread data.
+/// Asserts that the file is closed: the peer reads the end, or gets a reset if there was unread
+/// data.
 fn assert_closed(near: &mut UnixStream, case: &dyn std::fmt::Debug) {
     match near.read(&mut [0]) {
         Ok(0) => {}
@@ -302,8 +303,8 @@ fn a_removal_with_a_pending_wake_up_closes_the_file() {
     }
 }
 
-/// The kernel does the work of some twenty wake-ups in a call, and the work of the removal comes
-/// after it.
+/// The kernel does the work of some twenty wake-ups in a call, and that of a removal only after
+/// that of all earlier wake-ups.
 #[test]
 fn a_removal_behind_many_wake_ups_closes_the_file() {
     let Some(mut poller) = poller(64) else {
@@ -352,7 +353,7 @@ fn a_change_with_a_pending_wake_up_leaves_no_request() {
     }
 }
 
-/// The wait cancels its request, so it need not be removed.
+/// The wait cancels the request, so the file is closed before the registration is removed.
 #[test]
 fn a_registration_for_nothing_holds_no_file_after_the_wait() {
     let Some(mut poller) = poller(64) else {
@@ -368,8 +369,8 @@ fn a_registration_for_nothing_holds_no_file_after_the_wait() {
     }
 }
 
-/// A wait asks for one completion more than there are pending cancellations. The cancellations of the
-/// old ring never complete.
+/// A wait requires one completion more than there are pending cancellations. The cancellations of
+/// the old ring never complete, so they must not be counted.
 #[test]
 fn a_cancellation_of_the_old_ring_is_not_waited_for() {
     let Some(mut backend) = backend(64) else {
@@ -420,8 +421,8 @@ fn a_cancelled_request_ends_no_later_wait() {
     }
 }
 
-/// The check may be refused, because there are more entries than the limit of descriptors, or too
-/// little memory.
+/// The `poll` that checks may be refused, because there are more entries than the limit of
+/// descriptors, or too little memory.
 #[test]
 fn a_failed_check_reports_what_the_wake_ups_claimed() {
     let Some(mut backend) = backend(8) else {

@@ -13,15 +13,15 @@ use rustix::io::Errno;
 
 use crate::interest::Interest;
 
-/// The call.
+/// The calls to the kernel.
 pub(in crate::sys) trait Kernel: fmt::Debug + Send {
     /// `kevent`: applies `changes` in their order, then waits, and returns the number of events, at
     /// most `limit` and `c_int::MAX`. [`event`](Self::event) reads them.
     ///
-    /// A change that is refused, or that asks for a receipt, becomes an event with [`flag::ERROR`].
-    /// If there is such an event, the call neither waits nor looks for other events. If there is no room
-    /// for a refusal, the call returns it as its error, and the changes after it are not applied. After
-    /// [`Errno::INTR`] all changes were applied.
+    /// A change that is refused, or that has [`flag::RECEIPT`], becomes an event with
+    /// [`flag::ERROR`]. If there is such an event, the call neither waits nor looks for other
+    /// events. If there is no room for a refusal, the call returns it as its error, and the changes
+    /// after it are not applied. After [`Errno::INTR`] all changes were applied.
     ///
     /// `timeout` is at most a few weeks; `None` waits without limit.
     fn kevent(
@@ -70,11 +70,12 @@ pub(in crate::sys) fn filters(interest: Interest) -> impl Iterator<Item = Filter
         .filter(move |filter| interest.contains(filter.side()))
 }
 
-/// The kernel's identifier of a descriptor: a `uintptr_t`, so a negative number (which no file has) is
-/// sign-extended.
+/// The kernel's identifier of a descriptor: a `uintptr_t`, so a negative number (which no file has)
+/// is sign-extended.
 ///
 /// The kernel refuses such a number like any other that is not open, and returns the identifier
-/// unchanged. The refusal finds its registration only if the number can be restored from it.
+/// unchanged. The refusal finds its registration only if the number can be restored from the
+/// identifier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::sys) struct Ident(pub(in crate::sys) usize);
 
@@ -106,7 +107,7 @@ pub(in crate::sys) struct Change {
 /// One entry of the list of events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::sys) struct Event {
-    /// The identifier of the change.
+    /// The identifier that the change had.
     pub(in crate::sys) ident: Ident,
     pub(in crate::sys) filter: Filter,
     pub(in crate::sys) flags: u16,
@@ -119,7 +120,8 @@ pub(in crate::sys) struct Event {
 }
 
 impl Event {
-    /// The content of a receipt: the change was applied, or refused. `None` if it is not a receipt.
+    /// The content of a receipt: the change was applied, or refused. `None` if the event is not a
+    /// receipt.
     pub(in crate::sys) fn receipt(&self) -> Option<Result<(), Errno>> {
         if self.flags & flag::ERROR == 0 {
             return None;
@@ -137,8 +139,8 @@ impl Event {
         self.filter == Filter::Write && self.receipt() == Some(Err(Errno::PIPE))
     }
 
-    /// Returns whether the writing side has ended without an error: the peer is gone, or the user's
-    /// own side was shut.
+    /// Returns whether the writing side has ended without an error: the peer is gone, or the socket
+    /// itself was shut for writing.
     pub(in crate::sys) fn is_unexplained_end(&self) -> bool {
         let is_end = self.filter == Filter::Write && self.flags & flag::EOF != 0;
         is_end && self.fflags == 0 && self.receipt().is_none()

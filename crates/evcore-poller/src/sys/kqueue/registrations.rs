@@ -2,7 +2,8 @@
 //!
 //! The table has no queue of changes. A change is the difference between the wanted state and the
 //! kernel's present state, computed when a wait begins. So a change that was taken back makes no
-//! difference, and a change that a failed call did not apply still does. This file makes no call.
+//! difference, and a change that a failed call did not apply still does. This file makes no system
+//! call.
 
 use std::os::fd::RawFd;
 
@@ -24,9 +25,9 @@ pub(super) struct Table {
     /// The ids that have something to report, in the order of arrival.
     // Invariant: an id is here exactly if its row has `found` something, so each at most once.
     news: Vec<u32>,
-    /// Changes that drop knotes without a registration, which have reported.
+    /// Changes that drop strays: knotes without a registration, which have reported.
     // Invariant: empty when a wait has ended, because such a knote may be wanted again then. The
-    // same wait applies them: a stray has taken the place of an event, so there is room.
+    // same wait applies them. There is room, because each stray has taken the place of an event.
     strays: Vec<Change>,
 }
 
@@ -48,7 +49,7 @@ struct Row {
     found: Ready,
 }
 
-/// No descriptor.
+/// The value of a row without a descriptor.
 const VACANT: RawFd = -1;
 
 impl Table {
@@ -77,9 +78,9 @@ impl Table {
         }
     }
 
-    /// Begins the row of a registration. The row may still be that of one that ended with an empty
-    /// interest, which takes no call. (If a failed call has left a knote of that registration, the knote
-    /// is now a stray.)
+    /// Begins the row of a registration. The row may still have the values of one that ended with
+    /// an empty interest, because the poller makes no call for that. (If a failed call has left a
+    /// knote of that registration, the knote is now a stray.)
     fn begin(&mut self, new: &Registration) -> &mut Row {
         let id = new.id();
         growth::lengthen(&mut self.rows, id + 1, Row::VACANT);
@@ -93,7 +94,7 @@ impl Table {
             fd: new.fd,
             wanted: new.interest,
             mode: new.mode,
-            // The previous registration may have left the id in the list.
+            // The previous registration of this id may have left it among the dirty ids.
             dirty: row.dirty,
             ..Row::VACANT
         };
@@ -154,9 +155,10 @@ impl Table {
         self.mark_dirty(id);
     }
 
-    /// Drops unreported news that is out of date: readiness of a side that nobody watches any more, and
-    /// the refusal of a change that is made again. Such news must not be reported, and must not take the
-    /// place of other events. The kernel reports the other side afresh.
+    /// Drops unreported news that is out of date: readiness that includes a side that is not
+    /// watched any more, and the refusal of a change that is made again. Such news must not be
+    /// reported, and must not take the place of other events. The kernel reports a side that is
+    /// still watched afresh.
     fn drop_unwanted_news(&mut self, id: u32, interest: Interest) {
         let row = &mut self.rows[id as usize];
         if row.found.is_empty() {
@@ -235,7 +237,7 @@ impl Table {
         self.note(event.id, Ready::WRITABLE | Ready::WRITE_CLOSED);
     }
 
-    /// Disarms a `Oneshot` that has fired: neither of its filters may report again.
+    /// Disarms a `Oneshot` that has fired, because neither of its filters may report again.
     fn spend(&mut self, id: u32) {
         let row = &mut self.rows[id as usize];
         if row.mode == Mode::Oneshot {
@@ -245,8 +247,8 @@ impl Table {
         }
     }
 
-    /// Ends the watch of a registration if a filter was refused: it reports the error, and then
-    /// nothing.
+    /// Ends the watch of a registration if a filter was refused. The registration reports the
+    /// error, and then nothing.
     ///
     /// If dropping a knote was refused, the knote does not exist, as intended.
     fn collect_refusal(&mut self, event: &Event) {

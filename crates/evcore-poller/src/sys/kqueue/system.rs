@@ -41,8 +41,8 @@ pub(in crate::sys) struct System {
     events: Vec<libc::kevent>,
 }
 
-// SAFETY: only the pointers in the events keep it from being `Send`. This file stores ids in them, and
-// never follows them.
+// SAFETY: only the pointers in the events keep it from being `Send`. This file stores ids in them,
+// and never follows them.
 unsafe impl Send for System {}
 
 impl System {
@@ -58,8 +58,8 @@ impl System {
     }
 }
 
-/// Closes the queue, unless this is a forked child: a child does not inherit the queue, and its number may
-/// be another file's.
+/// Closes the queue, unless this is a forked child. A child does not inherit the queue, and the
+/// queue's number may belong to another file there.
 impl Drop for System {
     fn drop(&mut self) {
         if !self.fork_guard.is_in_child() {
@@ -109,8 +109,8 @@ impl Kernel for System {
         // SAFETY: the structure holds only numbers, for which all bits are valid.
         let mut address: libc::sockaddr_storage = unsafe { std::mem::zeroed() };
         let mut length = ADDRESS_LENGTH;
-        // SAFETY: the kernel writes at most `length` bytes, which is the size of `address`. A number
-        // that is not a socket's is an error.
+        // SAFETY: the kernel writes at most `length` bytes, which is the size of `address`. For a
+        // number that is not a socket's, the call fails.
         let found = unsafe { libc::getpeername(fd, (&raw mut address).cast(), &raw mut length) };
         found == 0
     }
@@ -157,11 +157,11 @@ fn decode(entry: &libc::kevent) -> Event {
 }
 
 fn blank() -> libc::kevent {
-    // SAFETY: numbers and a pointer that is never followed: any bits are an entry.
+    // SAFETY: an entry has numbers, and a pointer that is never followed, so any bits are valid.
     unsafe { std::mem::zeroed() }
 }
 
-/// `timeout` is a few weeks at most.
+/// Converts a timeout of at most a few weeks.
 fn timespec(timeout: Duration) -> libc::timespec {
     libc::timespec {
         tv_sec: libc::time_t::try_from(timeout.as_secs()).expect("weeks of seconds fit everywhere"),

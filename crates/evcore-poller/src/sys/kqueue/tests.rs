@@ -1,5 +1,5 @@
-//! A poller with this backend, over a model of the kernel. The scenarios that it shares with the other
-//! kernels that have a model are in `sys/tests`.
+//! A poller with this backend, over a model of the kernel. The scenarios for all kernels that have
+//! a model are in `sys/tests`.
 
 use super::{
     kernel::{Event as KernelEvent, Filter, Ident},
@@ -38,7 +38,7 @@ fn counts(calls: &[Call]) -> Vec<usize> {
     calls.collect()
 }
 
-/// The number of changes in each call since the last look.
+/// The number of changes in each call since the last check.
 fn changes_by_call(fixture: &Fixture) -> Vec<usize> {
     counts(&fixture.calls())
 }

@@ -1,25 +1,26 @@
-//! `/dev/poll`: illumos and Solaris, where event ports replace it and are preferred. The backend
-//! was not run there, because no such kernel was at hand.
+//! The `/dev/poll` backend, for illumos and Solaris, where event ports replace the device and are
+//! preferred. It was not run there, because no such kernel was at hand.
 //!
-//! The device is a poll whose array the kernel keeps: a `write` changes it, and `ioctl(DP_POLL)`
-//! returns the entries that are ready. All changes since the last wait are made by one write (of at most
-//! 128 entries).
+//! The device is a poll whose array the kernel keeps. A `write` changes it, and `ioctl(DP_POLL)`
+//! returns the entries that are ready. The changes since the last wait are made together, up to 64
+//! by one write.
 //!
 //! The backend relies on these facts, from the manual page poll(4D) and from illumos' `devpoll.c`:
 //!
-//! - The device has one entry per descriptor number. A close does not remove it, only a write of
-//!   `POLLREMOVE` does. So each removal is written, even before a close.
+//! - The device has one entry per descriptor number. A close does not remove the entry. Only a
+//!   write of `POLLREMOVE` does. So each removal is written, even before a close.
 //! - A second write of an entry adds its flags to those of the first. So `POLLREMOVE` precedes each
 //!   change, in the same write.
-//! - `POLLREMOVE` with any other flag is not a removal. An entry that does not exist is removed without
-//!   an error.
-//! - An entry whose descriptor was closed is reported as `POLLNVAL`, in each call until it is removed.
-//!   (It may be silent if the descriptor was idle, and a duplicate is open.)
+//! - `POLLREMOVE` with any other flag is not a removal. An entry that does not exist is removed
+//!   without an error.
+//! - An entry whose descriptor was closed is reported as `POLLNVAL`, in each call until it is
+//!   removed. (It may be silent if the descriptor was idle, and a duplicate is open.)
 //! - If the number was assigned to another file meanwhile, that file is watched by mistake.
-//! - A number without an open file is accepted, and never reported. So `begin` checks that it is open.
-//!   If it is closed between that check and the write, the device keeps the flags. No `POLLREMOVE`
-//!   drops them, and they are added to those of the number's next file. So the backend reports only
-//!   the flags of the registration. If it finds others, it writes the entry afresh.
+//! - A number without an open file is accepted, and never reported. So `begin` checks that the
+//!   number is open. If it is closed between that check and the write, the device keeps the flags.
+//!   No `POLLREMOVE` drops them, and they are added to those of the number's next file. So the
+//!   backend reports only the flags of the registration. If it finds others, it writes the entry
+//!   afresh.
 //! - If a file refuses to be watched, the write fails there; the entries before it are applied.
 //! - A write or a list that is longer than the limit of descriptors is refused (`EINVAL`).
 //! - Each call looks for ready entries from the one behind the last reported one on, so nothing
@@ -27,7 +28,7 @@
 //! - A forked child gets `EACCES` for each call. The poller refuses to work there anyway.
 //! - The device itself cannot be polled (`POLLERR`), so the backend does not return its descriptor.
 //!
-//! A half-close is not reported: a read returns 0 bytes.
+//! A half-close is not reported. A read then returns 0 bytes.
 
 use std::{
     ffi::{c_int, c_short},
@@ -54,15 +55,15 @@ mod system;
 pub(in crate::sys) trait Sys: fmt::Debug + Send {
     /// Checks that a file is open under `fd`, which is not -1.
     ///
-    /// `EBADF` if no file is open.
+    /// Fails with `EBADF` if no file is open.
     fn is_open(&self, fd: RawFd) -> Result<(), Errno>;
 
     /// `write`: applies changes in their order. The flags of each are added to the descriptor's
-    /// entry, which is made if it does not exist; [`REMOVE`] alone removes the entry.
+    /// entry, which is made if it does not exist. [`REMOVE`] without other flags removes the entry.
     ///
     /// The first change that is refused ends the call with its error; those before it are applied.
-    /// `EINVAL` if the changes are more than the process may have descriptors. `EACCES` if another
-    /// process made the first call.
+    /// That error is `EINVAL` if the changes are more than the process may have descriptors, and
+    /// `EACCES` if another process made the first call.
     fn write(&mut self, changes: &[libc::pollfd]) -> Result<(), Errno>;
 
     /// `ioctl(DP_POLL)`: waits until an entry has something to report, and returns how many of
@@ -72,8 +73,8 @@ pub(in crate::sys) trait Sys: fmt::Debug + Send {
     /// `timeout` is in milliseconds; -1 waits without limit. A timeout that is not 0 lasts a clock
     /// tick at least.
     ///
-    /// `EINTR` if a signal came. `EINVAL` if the list is longer than the limit of descriptors.
-    /// `EACCES` as above.
+    /// Fails with `EINTR` if a signal came, with `EINVAL` if the list is longer than the limit of
+    /// descriptors, and with `EACCES` as `write` does.
     fn poll(&mut self, list: &mut [libc::pollfd], timeout: c_int) -> Result<usize, Errno>;
 }
 

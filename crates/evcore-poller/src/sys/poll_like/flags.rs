@@ -1,4 +1,4 @@
-//! The flags of poll. Event ports and `/dev/poll` have the same.
+//! The flags of poll. Event ports and `/dev/poll` have the same ones.
 
 use std::{ffi::c_short, os::fd::RawFd};
 

@@ -25,14 +25,14 @@ pub(in crate::sys) trait Kernel: fmt::Debug + Send {
     const AT_ONCE: usize = 64;
     /// True if the report of a watch ends it.
     const REPORTS_ONCE: bool = false;
-    /// True if the close of a number ends its watch. The watch of an open number is added and removed at
-    /// once, so that `add` or `remove` returns the kernel's refusal.
+    /// True if the close of a number ends its watch. Such a kernel's watches are added and removed
+    /// at once, so that `add` or `remove` returns the kernel's refusal.
     const DROPS_CLOSED: bool = false;
 
-    /// Begins a watch. Returns whether the kernel has it now; otherwise the number is open, and
-    /// [`apply`](Self::apply) makes the watch.
+    /// Begins a watch. Returns whether the kernel has the watch now. If not, the number is open,
+    /// and [`apply`](Self::apply) makes the watch later.
     ///
-    /// `EBADF` if no file is open under `fd`.
+    /// Fails with `EBADF` if no file is open under `fd`.
     fn begin(&mut self, fd: RawFd, flags: c_short) -> Result<bool>;
 
     /// Applies changes in their order. The first one that is refused ends the call with its error;

@@ -1,15 +1,16 @@
-//! poll: every Unix. A wait is O(registered), as poll itself is; a change makes no call.
+//! The poll backend, for every Unix. A wait takes time in proportion to the number of
+//! registrations, as poll itself does. A change makes no call.
 //!
-//! The watches are a dense array of our own, which is passed to each call. A table by number holds the
-//! places in it, so adding and removing (swap-remove) are O(1).
+//! The watches are a dense array of our own, which is passed to each call. A table by number holds
+//! the places in the array, so adding and removing (swap-remove) are O(1).
 //!
-//! - Each wait looks for ready entries from the one after the last reported one on, so nothing starves
-//!   with a small buffer.
-//! - A number that was closed is reported (`POLLNVAL`). A number without a file would be reported in the
-//!   same way, so `begin` checks that the number is open, because on every other backend `add` fails for
-//!   it.
+//! - Each wait looks for ready entries from the one after the last reported one on, so nothing
+//!   starves with a small buffer.
+//! - A number that was closed is reported (`POLLNVAL`). A number without a file would be reported
+//!   in the same way, so `begin` checks that the number is open, because on every other backend
+//!   `add` fails for such a number.
 //! - `POLLHUP` and `POLLERR` cannot be masked. macOS' poll is made of kqueue's filters, and has
-//!   none for an entry that asks for no readiness. There, the end of an `Edge` whose report is not
+//!   none for an entry that requests no readiness. There, the end of an `Edge` whose report is not
 //!   answered is not reported. (The backend was not run there.)
 //! - Linux reports a half-close by a flag of its own. Elsewhere a read returns 0 bytes.
 
@@ -32,7 +33,7 @@ use crate::{
 pub(in crate::sys) trait Sys: fmt::Debug + Send {
     /// Checks that a file is open under `fd`, which is not -1.
     ///
-    /// `EBADF` if no file is open.
+    /// Fails with `EBADF` if no file is open.
     fn is_open(&self, fd: RawFd) -> Result<(), Errno>;
 
     /// Waits until an entry has something to report, and returns the number of such entries.
@@ -122,7 +123,7 @@ impl<S: Sys> Kernel for Poll<S> {
     const HALF_CLOSE: c_short = libc::POLLRDHUP;
 
     fn begin(&mut self, fd: RawFd, _: c_short) -> Result<bool> {
-        // The call is cheaper than that of epoll's `add`.
+        // This check is cheaper than the call that epoll's `add` makes.
         let open = self.sys.is_open(fd);
         open.map(|()| false).map_err(Error::os("fcntl(F_GETFD)"))
     }

@@ -1,27 +1,29 @@
-//! Event ports: illumos and Solaris. The backend was not run there, because no such kernel was at
-//! hand.
+//! The backend for event ports, on illumos and Solaris. It was not run there, because no such
+//! kernel was at hand.
 //!
-//! A watch is an association, which is one-shot: it ends when its event is delivered. So a descriptor
-//! that has reported is associated again just before the next wait. If it is ready then, the kernel
-//! queues an event at once, which makes it level-triggered. A descriptor that is removed in between
-//! costs no call, and one that is changed costs only the call of the change. An `Edge` whose sides have
-//! all reported is associated without flags, which still queues a hang-up. (illumos' sockets report
-//! errors as readiness: an error is silent until the rearm.)
+//! A watch is an association, which is one-shot: it ends when its event is delivered. So a
+//! descriptor that has reported is associated again just before the next wait. If it is ready then,
+//! the kernel queues an event at once, which makes it level-triggered. A descriptor that is removed
+//! in between costs no call, and one that is changed costs only the call of the change. An `Edge`
+//! whose sides have all reported is associated without flags, which still queues a hang-up.
+//! (illumos' sockets report errors as readiness, so an error is silent until the rearm.)
 //!
 //! The backend relies on these facts, from the manual pages and illumos' sources:
 //!
 //! - A port has one association per descriptor number. It ends when the number is closed, even if a
-//!   duplicate is open, and its queued event is dropped. So the cookie of an association is not used.
+//!   duplicate is open, and its queued event is dropped. So the cookie of an association is not
+//!   used.
 //! - Associating an associated descriptor replaces its flags, drops the queued event, and evaluates
 //!   the descriptor afresh.
 //! - Events come in the order in which they were queued, so nothing starves with a small buffer.
-//! - An event has the readiness of the time when it was queued. It is reported even if others have
-//!   read the data since. The next event reports a hang-up that came later.
-//! - A `port_getn` that ends by its timeout or by a signal may still have taken events, and may or may
-//!   not have updated its count. The first entry of the list shows whether events were taken.
+//! - An event has the readiness of the time when it was queued. It is reported even if the data was
+//!   read since. The next event reports a hang-up that came later.
+//! - A `port_getn` that ends by its timeout or by a signal may still have taken events, and may or
+//!   may not have updated its count. The first entry of the list shows whether events were taken.
 //!
-//! A half-close is not reported: a read returns 0 bytes. `port_send` does not wake: it fails when the
-//! port's queue is full, and a waker may outlive the port, whose number may then be another file's.
+//! A half-close is not reported. A read then returns 0 bytes. Wakers do not use `port_send`,
+//! because it fails when the port's queue is full. A waker may also outlive the port, whose number
+//! may then be another file's.
 
 use std::{
     ffi::{c_int, c_short, c_ushort},
@@ -40,24 +42,24 @@ mod system;
 
 /// The calls of one port for descriptors, which a test replaces.
 pub(in crate::sys) trait Sys: fmt::Debug + Send {
-    /// `port_associate`: queues one event when one of its `flags`, an error or a hang-up is
-    /// true; at once if it already is. Replaces an existing association.
+    /// `port_associate`: queues one event as soon as one of its `flags`, an error or a hang-up is
+    /// true (at once if it already is). Replaces an existing association.
     ///
-    /// `EBADFD` if no file is open under `fd`.
+    /// Fails with `EBADFD` if no file is open under `fd`.
     fn associate(&mut self, fd: RawFd, flags: c_int) -> Result<(), Errno>;
 
     /// `port_dissociate`: ends an association, and drops its queued event.
     ///
-    /// `ENOENT` if `fd` has no association, or if its event was delivered. `EBADFD` if no file is
-    /// open under `fd`.
+    /// Fails with `ENOENT` if `fd` has no association, or if its event was delivered, and with
+    /// `EBADFD` if no file is open under `fd`.
     fn dissociate(&mut self, fd: RawFd) -> Result<(), Errno>;
 
     /// `port_getn`: waits until `count` events are queued, and takes all queued events, at most the
     /// length of `list` (which is at least `count`). Sets `count` to their number. Their
     /// associations end.
     ///
-    /// `ETIME` if the timeout has passed. `EINTR` if a signal came. In both cases events may have
-    /// been taken, and `count` may be unchanged.
+    /// Fails with `ETIME` if the timeout has passed, and with `EINTR` if a signal came. In both
+    /// cases events may have been taken, and `count` may be unchanged.
     ///
     /// `timeout` is at most a few weeks; `None` waits without limit.
     fn getn(
@@ -144,8 +146,8 @@ impl<S: Sys> Kernel for Port<S> {
             self.list.resize(limit, PortEvent::default());
         }
         let list = &mut self.list[..limit];
-        // A call that fails may leave the count at 1, which is the number of events that it waits for.
-        // The count is true only if the call also wrote an entry.
+        // A call that fails may leave the count at 1, which is the number of events that it waits
+        // for. The count is true only if the call also wrote an entry.
         list[0].source = 0;
         let mut count = 1;
         let outcome = self.sys.getn(list, &mut count, timeout);
@@ -171,7 +173,7 @@ impl<S: Sys> Kernel for Port<S> {
     }
 }
 
-/// The error number that every other call has for a number that is not open.
+/// Replaces `EBADFD` by `EBADF`, which every other call returns for a number that is not open.
 fn unified(errno: Errno) -> Errno {
     match errno {
         Errno::BADFD => Errno::BADF,

@@ -1,5 +1,5 @@
-//! The table of watched descriptors, by number, like the kernel's own, and the rows of it that the
-//! kernel does not have yet. This file makes no system call.
+//! The table of watched descriptors, by number, like the kernel's own table, and the list of rows
+//! that the kernel does not have yet. This file makes no system call.
 
 use std::{ffi::c_short, os::fd::RawFd};
 
@@ -35,7 +35,7 @@ struct Row {
     /// True if the kernel may have a watch.
     is_kept: bool,
     /// True if the kernel's watch may differ from this row.
-    // Invariant: only if it is listed.
+    // Invariant: true only if the row is listed.
     is_due: bool,
     is_listed: bool,
 }
@@ -136,7 +136,7 @@ impl Watches {
 
     /// Ends the watch of the last pending row, because the kernel has refused it. Returns its key.
     ///
-    /// Returns `None` if the row is a removal, or the waker's, and stays pending.
+    /// A removal, or the row of the waker, stays pending, and the result is `None`.
     pub(super) fn pop_refused(&mut self) -> Option<u64> {
         let fd = *self.pending.last()?;
         let row = &mut self.rows[index(fd)];
@@ -144,7 +144,7 @@ impl Watches {
         if row.flags.is_none() || key == WAKE {
             return None;
         }
-        // The kernel may have kept the watch all the same. If the kernel reports it, the watch is
+        // The kernel may have kept the watch nevertheless. If the kernel reports it, the watch is
         // removed.
         *row = Row {
             is_kept: true,

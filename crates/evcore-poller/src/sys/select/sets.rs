@@ -14,8 +14,8 @@ use rustix::{
 
 use crate::{interest::Interest, ready::Ready};
 
-/// The number of descriptors in a set, from 0 on: the `FD_SETSIZE` of nearly all systems (NetBSD's is
-/// 256, but its kernel accepts more).
+/// The number of descriptors in a set, from 0 on: the `FD_SETSIZE` of nearly all systems (NetBSD's
+/// is 256, but its kernel accepts more).
 pub(super) const SIZE: usize = 1024;
 
 const WORDS: usize = SIZE.div_ceil(8 * size_of::<FdSetElement>());

@@ -64,7 +64,7 @@ fn a_reused_number_reports_under_its_new_key() {
                 false => fixture.remove(old),
             }
             fixture.close(B + 1);
-            // The close and the open are in one turn, so that no wait updates the kernel between
+            // There is no wait between the close and the open, so the kernel is not updated between
             // them.
             match in_place && kind != Kind::Kqueue {
                 true => fixture.kernel().open_in_place(B + 1),
@@ -79,7 +79,7 @@ fn a_reused_number_reports_under_its_new_key() {
     }
 }
 
-/// No idle descriptor is closed on a port, which would drop it without a report.
+/// On a port the closed descriptor is not idle, because a port drops an idle one without a report.
 #[test]
 fn a_closed_descriptor_is_reported_once() {
     for (kind, ready) in [

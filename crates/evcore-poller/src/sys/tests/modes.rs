@@ -122,7 +122,7 @@ fn data_is_reported_with_the_hang_up_behind_it() {
 fn a_half_close_is_readable_and_stays_so() {
     for mut fixture in Fixture::each(MASKING) {
         fixture.add(A, 1, Interest::READ, Mode::Level);
-        fixture.set(A, IN); // data, and the end behind it; then the end alone
+        fixture.set(A, IN); // data, and the end behind it; then only the end
         for _ in 0..2 {
             assert_eq!(fixture.wait(), [(1, Ready::READABLE)]);
         }

@@ -11,7 +11,7 @@ fn a_refused_registration_is_an_error_once() {
         fixture.set(A, IN);
         fixture.add(B, 2, Interest::READ, Mode::Level);
         fixture.set(B, IN);
-        // The device refuses in the wait.
+        // `/dev/poll` refuses the registration only in the wait.
         if kind != Kind::DevPoll {
             assert!(matches!(added, Err(Error::Os { .. })));
         } else {
@@ -69,6 +69,7 @@ fn one_refusal_loses_no_other_change() {
 }
 
 /// Makes a fixture with two refused keys, of which a wait with one place has reported only one.
+/// Returns the key of the other one, too.
 fn with_an_unreported_refusal(kind: Kind) -> (Fixture, u64) {
     let mut fixture = Fixture::new(kind);
     for (fd, key) in [(A, 1), (B, 2)] {
@@ -104,7 +105,7 @@ fn a_removed_refusal_is_not_reported() {
     }
 }
 
-/// In each turn as many changes are refused as the buffer has room for.
+/// Before each wait, as many changes are refused as the buffer has room for.
 #[test]
 fn refusals_do_not_starve_ready_descriptors() {
     for kind in REFUSING {
@@ -113,7 +114,7 @@ fn refusals_do_not_starve_ready_descriptors() {
             let (refused, ready) = (0..capacity as u64, 2);
             let fds = fixture.add_more(3);
             fds.clone().take(2).for_each(|fd| fixture.set(fd, 0));
-            fixture.keys_of_waits(3); // they take the events that a port has queued
+            fixture.keys_of_waits(3); // so that no event of a port stays queued
             fds.take(capacity).for_each(|fd| fixture.refuse(fd));
             for _ in 0..10 {
                 let waits = (0..2).flat_map(|_| {
@@ -130,8 +131,8 @@ fn refusals_do_not_starve_ready_descriptors() {
     }
 }
 
-/// A closed descriptor is changed in each turn. The first wait may find that it is closed, and each
-/// later one refuses the change.
+/// A closed descriptor is changed before each wait. The first wait may find that it is closed. In
+/// each later wait the change is refused.
 #[test]
 fn changes_of_closed_descriptors_do_not_starve_ready_ones() {
     for kind in MASKING {

@@ -1,4 +1,5 @@
-//! Reports of files that are not watched. They end no wait, and hide no other report.
+//! Strays, which are reports of files that are not watched. They end no wait, and hide no other
+//! report.
 
 use super::*;
 
@@ -6,7 +7,8 @@ use super::*;
 const REST: Duration = Duration::from_millis(10);
 const BEFORE_REST: Duration = Duration::from_millis(30);
 
-/// Makes a fixture in which a stray at [`A`] will end the next call, after it has waited.
+/// Makes a fixture in which a stray at [`A`] will end the next call, after the call has waited for
+/// [`BEFORE_REST`].
 fn with_a_stray(kind: Kind) -> Fixture {
     let mut fixture = Fixture::new(kind);
     let flag = match kind {

@@ -55,7 +55,7 @@ fn a_call_that_is_always_refused_fails_with_its_reason() {
         std::io::Error::from(error).raw_os_error(),
         Some(libc::EAGAIN)
     );
-    // The next call continues, even if it waits without limit: the requests are still to be submitted.
+    // The next wait submits the requests that are left, even if it has no limit.
     backend.waker().wake();
     backend
         .wait((&mut events).into(), None)
@@ -69,7 +69,8 @@ fn a_call_that_is_always_refused_fails_with_its_reason() {
     assert_eq!(events.len(), 1);
 }
 
-/// A busy call cannot succeed before completions were taken, so it is not repeated.
+/// A call that fails with `EBUSY` cannot succeed before completions were taken, so it is not
+/// repeated.
 #[test]
 fn completions_are_taken_before_a_busy_call_is_made_again() {
     let Some(mut backend) = backend(8) else {
@@ -105,7 +106,7 @@ fn completions_are_taken_before_a_busy_call_is_made_again() {
         backend.wait((&mut events).into(), NOW).expect("a wait");
         found.extend(events.iter().map(|event| event.key));
     }
-    // The requests went with the next calls.
+    // The next calls submitted the requests.
     assert!(found.iter().copied().eq(2..20), "{found:?}");
 }
 

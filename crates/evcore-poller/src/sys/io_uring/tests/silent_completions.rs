@@ -65,8 +65,8 @@ fn a_wake_up_for_nothing_before_a_wait_does_not_end_it() {
     }
 }
 
-/// A wake-up for data also has the flag of priority data, and a request for priority data asks for
-/// both.
+/// A wake-up for data also has the flag of priority data, and a request for priority data has both
+/// flags.
 #[test]
 fn data_ends_no_wait_for_priority_data() {
     let Some(mut backend) = backend(64) else {
@@ -101,7 +101,7 @@ fn a_file_that_nothing_wakes_ends_no_wait_for_priority_data() {
         backend.add(&new).expect("add");
         let calls = calls_of_wait(&mut backend);
         // At most four calls: for the one-shot request, for the first multishot request, for the
-        // second one (submitted alone), and for the wait.
+        // second one (submitted by itself), and for the wait.
         assert!(calls <= 4, "{mode:?}: {calls}");
         assert_eq!(calls_of_wait(&mut backend), 1, "{mode:?}");
         backend.remove(&new).expect("remove");

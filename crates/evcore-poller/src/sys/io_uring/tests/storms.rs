@@ -9,8 +9,7 @@ const CROWD: usize = 400;
 /// Number of events that a wait has room for.
 const ROOM: usize = 100;
 
-/// A backend with a completion queue of this length, a crowd of registrations that the kernel has,
-/// and the peer of all of them.
+/// A backend, a crowd of registrations whose requests are submitted, and the peer of all of them.
 struct Crowd {
     backend: IoUring,
     twins: Vec<UnixStream>,
@@ -150,7 +149,8 @@ fn ready_level_registrations_do_not_delay_others() {
     }
 }
 
-/// Requests are cancelled by `user_data`: with `ANY`, the kernel would search from the start each time.
+/// Each request is cancelled by its name. For one cancellation of all requests, the kernel would
+/// search from the start each time.
 #[test]
 fn a_drop_cancels_all_requests_in_few_calls() {
     for mode in [Mode::Level, Mode::Edge, Mode::Oneshot] {

@@ -1,4 +1,4 @@
-//! Files that nothing can wake: the kernel ends each of their requests at once.
+//! Files that nothing can wake. The kernel ends each request for such a file at once.
 
 use rustix::{
     fs::{Mode as FileMode, OFlags},

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// The backend alone.
+/// The backend without a poller, and its kernel.
 fn bare() -> (Kqueue<FakeKernel>, FakeKernel) {
     let kernel = FakeKernel::default();
     let kqueue = Kqueue::over(kernel.clone()).expect("a kqueue");

@@ -25,7 +25,7 @@ fn a_stray_does_not_make_the_loop_spin() {
     fixture.remove_before_close(1);
     fixture.calls();
     assert_eq!(fixture.try_wait(Some(SECOND)).expect("a wait"), []);
-    // The poller measures the part of the timeout that the stray has used up.
+    // The stray has ended the first wait early, so the poller waits for the rest of the timeout.
     assert_eq!(
         changes_by_call(&fixture),
         [0, 1, 0],
@@ -49,7 +49,8 @@ fn a_stray_is_reported_under_no_key() {
 
 #[test]
 fn a_stray_that_cannot_be_dropped_is_not_a_refusal() {
-    // Another thread may close the descriptor after the stray was reported and before it is dropped.
+    // Another thread may close the descriptor after the stray was reported and before it is
+    // dropped.
     let mut table = Table::default();
     table.enter(&Registration {
         fd: B,

@@ -1,4 +1,5 @@
-//! The ends of the writing side: the user's own, the peer's, and that of a pipe's reader.
+//! The ends of the writing side: the program shuts the socket, or the peer or a pipe's reader is
+//! gone.
 
 use super::*;
 
@@ -15,7 +16,8 @@ fn broken() -> Ready {
     Ready::WRITABLE | Ready::WRITE_CLOSED
 }
 
-/// Asserts the number of reports under the key 7 in each of three waits.
+/// Asserts that the first of three waits reports a broken pipe under the key 7. The others report
+/// it again only if the mode is `Level`.
 fn expect_broken_pipe(fixture: &mut Fixture, mode: Mode) {
     let reported = [(7, broken())];
     let later: &[_] = if mode == Mode::Level { &reported } else { &[] };

@@ -1,4 +1,4 @@
-//! Random programs against the contract, as a few rules about the readiness of each file.
+//! Runs random programs, and checks the contract, as a few rules about the readiness of each file.
 
 use proptest::prelude::*;
 
@@ -15,8 +15,8 @@ enum Step {
     Modify(usize, Interest),
     Rearm(usize, Interest),
     Remove(usize),
-    /// Closes a socket or the writing end of a pipe and opens it again, with a `remove_before_close` or
-    /// without.
+    /// Closes a socket or the writing end of a pipe and opens it again, with a
+    /// `remove_before_close` or without.
     Reopen(usize, bool, bool),
     Arrive(usize),
     Drain(usize),
@@ -24,7 +24,7 @@ enum Step {
     MakeRoom(usize),
     Fill(usize),
     HangUp(usize, bool),
-    /// Shuts its own side for writing.
+    /// Shuts the file's own side for writing.
     Shut(usize),
     Wait(usize),
 }
@@ -98,7 +98,8 @@ impl Known {
         sides
     }
 
-    /// The sides that the kernel reported, without those that the poller added because of a hang-up.
+    /// The sides that the kernel reported, without those that the poller added because of a
+    /// hang-up.
     fn reported_by_the_kernel(&self, ready: Ready) -> Interest {
         if !self.hung_up {
             return ready.answered();
@@ -161,8 +162,8 @@ fn common(one: Interest, other: Interest) -> Interest {
 struct Run {
     fixture: Fixture,
     files: [Known; FILES.len()],
-    /// True if changes of a stale registration or of a pipe may have been refused, which takes another
-    /// call.
+    /// True if changes of a stale registration or of a pipe may have been refused, which takes
+    /// another call.
     was_refused: bool,
 }
 
@@ -217,7 +218,7 @@ impl Run {
         let file = &mut self.files[i];
         let is_asked_again = file.is_broken() || file.watch.is_some_and(|watch| watch.was_modified);
         if !forget && is_asked_again {
-            return; // The same holds here.
+            return; // As in `modify`, the old registration would watch the new file.
         }
         if forget && file.watch.take().is_some() {
             self.fixture
@@ -348,7 +349,7 @@ impl Run {
     }
 }
 
-/// The key has the id in the low half, and other bits in the high one, which must come back.
+/// The key has the id in the low half, and other bits in the high half, which must come back.
 fn key(i: usize) -> u64 {
     (9 << 32) | i as u64
 }

@@ -16,7 +16,7 @@ fn an_addition_refused_for_one_filter_removes_the_other() {
     }
 }
 
-/// macOS was seen to do this for a pipe without a reader.
+/// macOS was seen to make a knote despite its refusal, for a pipe without a reader.
 #[test]
 fn a_knote_that_exists_despite_a_refusal_is_taken_over() {
     let broken_pipe = Refusal {
@@ -65,7 +65,7 @@ fn a_bad_change_hides_neither_changes_nor_events() {
 
 #[test]
 fn a_refused_registration_is_silent_until_modified() {
-    // The next interest is the one before, the refused one, and a third one.
+    // The next interest is the previous one, the refused one, or a third one.
     for next in [Interest::READ, Interest::BOTH, Interest::WRITE] {
         let mut fixture = fixture();
         fixture.add(A, 7, Interest::READ, Mode::Level);

@@ -1,4 +1,4 @@
-//! The calls themselves.
+//! The calls of `/dev/poll`.
 
 #![allow(unsafe_code, reason = "the device's calls are made through libc")]
 
@@ -54,9 +54,10 @@ impl Sys for System {
 
     fn write(&mut self, changes: &[libc::pollfd]) -> Result<(), Errno> {
         let size = size_of_val(changes);
-        // SAFETY: the kernel reads the entries of `changes`, of which it gets the size in bytes.
-        // They have no padding. A descriptor that was closed since it was registered is reported as
-        // invalid, or taken for another file's: a wrong watch, and no memory is touched.
+        // SAFETY: the kernel reads the entries of `changes`, which have no padding, and is given
+        // their size in bytes. A descriptor that was closed since it was registered is reported as
+        // invalid, or its number is taken for another file's. Then the wrong file is watched, but
+        // no memory is touched.
         let written =
             unsafe { libc::write(self.device.as_raw_fd(), changes.as_ptr().cast(), size) };
         match usize::try_from(written) {
@@ -73,8 +74,8 @@ impl Sys for System {
             count: libc::nfds_t::try_from(list.len()).unwrap_or(libc::nfds_t::MAX),
             timeout,
         };
-        // SAFETY: the argument outlives the call. It has the layout of the kernel's, and points to as
-        // many entries as it has a count, in which the kernel writes.
+        // SAFETY: the argument outlives the call. It has the layout of the kernel's structure, and
+        // points to `count` entries, to which the kernel writes.
         let found = unsafe { libc::ioctl(self.device.as_raw_fd(), POLL, &raw mut argument) };
         usize::try_from(found).map_err(|_| errno::last())
     }

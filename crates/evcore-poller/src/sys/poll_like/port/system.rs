@@ -1,4 +1,4 @@
-//! The calls themselves.
+//! The calls of event ports.
 //!
 //! rustix has them too, but not the source of an event, and not the events that a failed call took.
 
@@ -86,7 +86,7 @@ fn check(result: c_int) -> Result<(), Errno> {
     Ok(())
 }
 
-/// `timeout` is a few weeks at most.
+/// Converts a timeout of at most a few weeks.
 fn timespec(timeout: Duration) -> libc::timespec {
     libc::timespec {
         tv_sec: libc::time_t::try_from(timeout.as_secs()).expect("weeks of seconds fit everywhere"),

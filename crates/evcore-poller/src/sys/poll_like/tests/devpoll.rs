@@ -1,5 +1,5 @@
-//! Each difference from poll(2) that the manual page poll(4D) or the driver's source names: first
-//! the behaviour of the model of the device, then that of the backend.
+//! Tests of each difference from poll(2) that the manual page poll(4D) or the driver's source
+//! names. They check the model of the device first, and then the backend.
 
 use super::{
     super::{
@@ -26,7 +26,7 @@ impl Bare {
         Sys::write(&mut self.0, &entries.collect::<Vec<_>>())
     }
 
-    /// Returns the entries that a call finds, in a list of `room`.
+    /// Returns the entries that a call finds, with a list of `room` entries.
     fn poll(&mut self, room: usize) -> Result<Vec<(RawFd, c_short)>, Errno> {
         let mut list = vec![entry(-1, 0); room];
         let count = Sys::poll(&mut self.0, &mut list, 0)?;
@@ -104,8 +104,8 @@ fn a_closed_descriptor_stays_until_pollremove() {
     assert_eq!(bare.found(), []);
 }
 
-/// The manual says that it "may" be reported. The device never looks at a file that is idle and does not
-/// mark its entries when it is closed.
+/// The manual page says that a closed descriptor "may" be reported. The device never looks at the
+/// entry of an idle file that does not mark its entries when it is closed.
 #[test]
 fn an_idle_closed_descriptor_may_be_silent() {
     let mut fixture = fixture();
@@ -164,8 +164,8 @@ fn a_reused_number_is_silent_once_its_key_is_removed() {
     }
 }
 
-/// A new file at the place of the old one in the kernel's memory looks like the old one: another
-/// write of the same flags does nothing.
+/// A new file at the address of the old one looks like the old one to the device, so another write
+/// of the same flags does nothing.
 #[test]
 fn a_file_in_the_place_of_the_old_one_is_watched() {
     let mut bare = Bare::new();
@@ -254,7 +254,7 @@ fn a_list_as_long_as_the_limit_is_not_passed() {
     let too_many = bare.write(&[(A, IN), (A, IN), (B, IN)]);
     assert_eq!(too_many, Err(Errno::INVAL));
 
-    // The device and the waker have three descriptors.
+    // The limit of 5 is for A, B, and the three descriptors of the device and the waker.
     let mut fixture = Fixture::with_room(Kind::DevPoll, 1000);
     fixture.kernel().device.limit = Some(5);
     for (fd, key) in [(A, 1), (B, 2)] {
@@ -268,7 +268,7 @@ fn a_list_as_long_as_the_limit_is_not_passed() {
     assert_eq!(fixture.wait().len(), 2);
 }
 
-/// More changes than the process may have descriptors go in single writes.
+/// If there are more changes than the process may have descriptors, each is written by itself.
 #[test]
 fn a_write_beyond_the_limit_is_split() {
     let mut fixture = Fixture::with_room(Kind::DevPoll, 4);

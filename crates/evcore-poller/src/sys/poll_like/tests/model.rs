@@ -1,4 +1,5 @@
-//! Random programs over the models, against the meaning of the modes; `Edge` is masked.
+//! Runs random programs over the models of kernels without `Edge`, and compares the reports with
+//! those of an oracle.
 
 use std::collections::BTreeMap;
 
@@ -34,7 +35,8 @@ struct Row {
     masked: Interest,
     /// True if a hang-up or an error of an `Edge` was reported, and no side was rearmed since.
     is_over: bool,
-    /// False for a `Oneshot` that has reported, and for one that has reported the loss of its file.
+    /// False for a `Oneshot` that has reported, and for a registration that has reported the loss
+    /// of its file.
     armed: bool,
     /// True if the file was closed without a removal.
     lost: bool,
@@ -43,7 +45,7 @@ struct Row {
 }
 
 impl Row {
-    /// Returns the report if `ready` is true of its file.
+    /// Returns the report for a file whose readiness is `ready`.
     fn report(&self, ready: c_short) -> Option<Ready> {
         let open = self.interest - self.masked;
         let is_silent = self.interest.is_empty() || (open.is_empty() && self.is_over);
@@ -214,7 +216,7 @@ impl Run {
         }
     }
 
-    /// A port refuses to end the watch of a number that is not open.
+    /// Removes a registration. A port refuses to end the watch of a number that is not open.
     fn remove(&mut self, key: u64) {
         let removed = self.fixture.poller.remove(key);
         let row = self.oracle.rows.remove(&key).expect("it is there");
@@ -278,8 +280,8 @@ impl Run {
         reported.into_iter().map(|event| event.0).collect()
     }
 
-    /// Checks that no registration starves, however small the buffer, and that no entry without a
-    /// watch stays.
+    /// Checks that no registration starves with room for `room` events, and that no entry stays in
+    /// the kernel after its registration.
     fn settle(&mut self, room: usize) {
         let mut owed: Vec<_> = self.oracle.owed().into_keys().collect();
         // Lost registrations, and reports that do not hold any more, may come first.

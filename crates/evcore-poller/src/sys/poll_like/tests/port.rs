@@ -1,4 +1,4 @@
-//! Tests of the behaviour that only a port has: its errors of `port_getn`, and the ends of its
+//! Tests of the behaviour that only a port has: the errors of `port_getn`, and the ends of
 //! associations.
 
 use super::*;
@@ -37,7 +37,7 @@ fn a_timeout_reports_no_event_whatever_the_count() {
         fixture.kernel().port.counts_none = counts_none;
         fixture.add(A, 1, Interest::READ, Mode::Level);
         fixture.set(A, IN);
-        // The list still holds the entry of the wait before.
+        // The list still holds the entry of the previous wait.
         assert_eq!(fixture.wait().len(), 1);
         fixture.set(A, 0);
         assert_eq!(fixture.wait(), []);
