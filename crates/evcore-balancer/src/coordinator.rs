@@ -151,11 +151,16 @@ impl Coordinator {
     #[inline]
     pub fn keeps_plan(&mut self, active: u32, offer: impl FnOnce() -> Load) -> bool {
         let is_planned = active == self.planned_active;
-        is_planned && self.reports == Reports::NONE || self.keeps_plan_in_part(is_planned, offer)
+        is_planned && self.reports == Reports::NONE
+            || self.keeps_plan_despite_reports(is_planned, offer)
     }
 
     #[inline(never)]
-    fn keeps_plan_in_part(&mut self, is_planned: bool, offer: impl FnOnce() -> Load) -> bool {
+    fn keeps_plan_despite_reports(
+        &mut self,
+        is_planned: bool,
+        offer: impl FnOnce() -> Load,
+    ) -> bool {
         if is_planned && self.reports == Reports::LOCKED {
             return self.locks_again();
         }

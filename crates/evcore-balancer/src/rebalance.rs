@@ -99,12 +99,12 @@ impl Rebalance {
             return Moves::default();
         }
         let since_ns = *self.uneven_since_ns.get_or_insert(now_ns);
-        let is_mine = self.spread.give.is_some() || self.spread.is_below;
+        let concerns_this_worker = self.spread.give.is_some() || self.spread.is_below;
         // The answer to the connections under way triggers the next plan.
         if now.moves.leaving > 0 {
             return Moves::default();
         }
-        if !is_mine {
+        if !concerns_this_worker {
             self.in_vain_since_ns = None;
             // An avoided worker may be the one that lacks connections.
             return match self.avoided(now_ns) {

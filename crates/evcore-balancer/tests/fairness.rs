@@ -60,7 +60,7 @@ fn least_loaded_is_even_with_few_extra_wake_ups() {
 }
 
 #[test]
-fn a_first_burst_is_even_also_if_wake_ups_take_a_millisecond() {
+fn a_first_burst_is_even_with_wake_ups_of_a_millisecond() {
     for workers in [2, 4] {
         for clients in [40, 400] {
             for seed in 0..20 {
@@ -101,7 +101,7 @@ fn a_stopped_worker_delays_the_first_burst_only() {
 }
 
 #[test]
-fn a_lock_with_handoff_is_even() {
+fn a_lock_that_is_handed_over_spreads_evenly() {
     for workers in [4, 8] {
         for pattern in PATTERNS {
             let (jain, wakes) = measure(Policy::mutex(), workers, pattern);

@@ -343,11 +343,11 @@ mod tests {
         #[test]
         fn parsing_the_text_form_gives_the_same_address(address in any::<SocketAddr>(), path in "[^\0]{1,100}") {
             for address in [Address::Tcp(address), Address::Unix(path.into())] {
-                let is_scoped_flow = matches!(
+                let has_flow = matches!(
                     address.tcp(), Some(SocketAddr::V6(v6)) if v6.flowinfo() != 0
                 );
                 // The text form leaves the flow out, as the standard library's text form does.
-                if !is_scoped_flow {
+                if !has_flow {
                     prop_assert_eq!(address.to_string().parse(), Ok(address));
                 }
             }

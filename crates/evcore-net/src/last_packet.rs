@@ -48,7 +48,7 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn the_time_since_the_last_packet_begins_anew_with_each() {
+    fn each_packet_restarts_the_time_since_the_last_packet() {
         use std::io::Write;
 
         use crate::loopback::{connected_pair, wait_readable};

@@ -67,7 +67,7 @@ pub trait Transport: fmt::Debug {
     /// The errors of [`recv`](Self::recv).
     fn recv_vectored(&self, buffers: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
         let buffers = buffers.iter_mut().filter(|buffer| !buffer.is_empty());
-        one_by_one(buffers.map(|buffer| (buffer.len(), self.recv(buffer))))
+        sum_until_short(buffers.map(|buffer| (buffer.len(), self.recv(buffer))))
     }
 
     /// Sends as many bytes as fit into the buffer, and returns their number.
@@ -87,7 +87,7 @@ pub trait Transport: fmt::Debug {
     /// The errors of [`send`](Self::send).
     fn send_vectored(&self, buffers: &[IoSlice<'_>]) -> io::Result<usize> {
         let buffers = buffers.iter().filter(|buffer| !buffer.is_empty());
-        one_by_one(buffers.map(|buffer| (buffer.len(), self.send(buffer))))
+        sum_until_short(buffers.map(|buffer| (buffer.len(), self.send(buffer))))
     }
 
     /// Sends, and announces that more follows at once.
@@ -162,7 +162,7 @@ pub trait Transport: fmt::Debug {
 
 /// Adds up the results for buffers of these lengths, up to the first short call. If bytes were
 /// moved before an error, the error is dropped, because the next call meets it again.
-fn one_by_one(results: impl Iterator<Item = (usize, io::Result<usize>)>) -> io::Result<usize> {
+fn sum_until_short(results: impl Iterator<Item = (usize, io::Result<usize>)>) -> io::Result<usize> {
     let mut moved = 0;
     for (length, result) in results {
         match result {

@@ -19,8 +19,8 @@ use std::{
 use evcore_net::{Accept, Address, Listener};
 
 /// The environment variables that pass the number and the address of the listener.
-const NUMBER: &str = "EVCORE_ACCEPT_INHERITS";
-const ADDRESS: &str = "EVCORE_ACCEPT_INHERITS_ADDRESS";
+const NUMBER: &str = "EVCORE_NET_INHERITED_LISTENER";
+const ADDRESS: &str = "EVCORE_NET_INHERITED_LISTENER_ADDRESS";
 
 #[test]
 fn a_program_that_inherits_a_listener_serves_its_client() {

@@ -54,7 +54,7 @@ fn is_socket(path: &Path) -> bool {
 
 #[test]
 fn a_client_and_a_server_exchange_bytes() {
-    let dir = Scratch::new("accept");
+    let dir = Scratch::new("unix_listener");
     let path = dir.file("a.sock");
     let listener = listen_at(&path).unwrap();
     assert_eq!(listener.local_addr().path(), Some(path.as_path()));
@@ -75,7 +75,7 @@ fn a_client_and_a_server_exchange_bytes() {
 
 #[test]
 fn the_address_of_a_peer_is_its_path_if_it_has_one() {
-    let dir = Scratch::new("accept");
+    let dir = Scratch::new("unix_listener");
     let listener = listen_at(&dir.file("a.sock")).unwrap();
     let _unnamed = UnixStream::connect(dir.file("a.sock")).unwrap();
     let (stream, peer) = accept_one(&listener);
@@ -101,7 +101,7 @@ fn connect_from(path: &[u8], server: &Path) -> OwnedFd {
 #[cfg(target_os = "linux")]
 #[test]
 fn a_peer_with_a_path_that_fills_its_address_is_unnamed() {
-    let dir = Scratch::new("accept");
+    let dir = Scratch::new("unix_listener");
     let listener = listen_at(&dir.file("a.sock")).unwrap();
     let mut path = dir.file("").into_os_string().into_encoded_bytes();
     path.resize(108, b'x');
@@ -145,7 +145,7 @@ fn an_inherited_listener_has_its_abstract_name() {
 
 #[test]
 fn a_stale_socket_is_replaced() {
-    let dir = Scratch::new("accept");
+    let dir = Scratch::new("unix_listener");
     let path = dir.file("a.sock");
     drop(UnixListener::bind(&path).unwrap());
     assert!(is_socket(&path), "the file outlives its server");
@@ -157,7 +157,7 @@ fn a_stale_socket_is_replaced() {
 
 #[test]
 fn the_socket_of_a_running_server_is_an_address_in_use() {
-    let dir = Scratch::new("accept");
+    let dir = Scratch::new("unix_listener");
     let path = dir.file("a.sock");
     let server = listen_at(&path).unwrap();
     let error = listen_error(&path);
@@ -173,7 +173,7 @@ fn the_socket_of_a_running_server_is_an_address_in_use() {
 #[cfg(target_os = "linux")] // on other systems a full backlog refuses
 #[test]
 fn the_socket_of_a_server_with_a_full_backlog_stays() {
-    let dir = Scratch::new("accept");
+    let dir = Scratch::new("unix_listener");
     let path = dir.file("a.sock");
     let _server = Listener::builder()
         .backlog(0)
@@ -187,7 +187,7 @@ fn the_socket_of_a_server_with_a_full_backlog_stays() {
 
 #[test]
 fn a_datagram_socket_is_an_address_in_use() {
-    let dir = Scratch::new("accept");
+    let dir = Scratch::new("unix_listener");
     let path = dir.file("a.sock");
     let _socket = UnixDatagram::bind(&path).unwrap();
     let error = listen_error(&path);
@@ -196,7 +196,7 @@ fn a_datagram_socket_is_an_address_in_use() {
 
 #[test]
 fn a_file_that_is_not_a_socket_stays() {
-    let dir = Scratch::new("accept");
+    let dir = Scratch::new("unix_listener");
     let (directory, file, link) = (dir.file("dir"), dir.file("file"), dir.file("link"));
     fs::create_dir(&directory).unwrap();
     File::create(&file).unwrap();
@@ -244,7 +244,7 @@ fn an_unusable_path_is_refused_with_the_reason() {
 
 #[test]
 fn the_longest_path_is_as_long_as_the_error_states() {
-    let dir = Scratch::new("accept");
+    let dir = Scratch::new("unix_listener");
     let refused = listen_error(Path::new(&"x".repeat(500)));
     let Error::UnusablePath {
         source: PathError::TooLong { bytes_max, .. },
@@ -267,7 +267,7 @@ fn the_longest_path_is_as_long_as_the_error_states() {
 
 #[test]
 fn the_file_stays_until_it_is_removed() {
-    let dir = Scratch::new("accept");
+    let dir = Scratch::new("unix_listener");
     let path = dir.file("a.sock");
     let listener = listen_at(&path).unwrap();
     let file = listener.file().unwrap().clone();
@@ -281,7 +281,7 @@ fn the_file_stays_until_it_is_removed() {
 
 #[test]
 fn the_file_of_a_successor_is_not_removed() {
-    let dir = Scratch::new("accept");
+    let dir = Scratch::new("unix_listener");
     let (path, aside) = (dir.file("a.sock"), dir.file("b.sock"));
     let old = listen_at(&path).unwrap();
     let _new = listen_at(&aside).unwrap();
@@ -293,7 +293,7 @@ fn the_file_of_a_successor_is_not_removed() {
 
 #[test]
 fn an_inherited_listener_has_its_path_and_its_file() {
-    let dir = Scratch::new("accept");
+    let dir = Scratch::new("unix_listener");
     let path = dir.file("a.sock");
     let inherited = UnixListener::bind(&path).unwrap();
     let listener = Listener::from_fd(inherited.into()).unwrap();
@@ -310,7 +310,7 @@ fn an_inherited_listener_has_its_path_and_its_file() {
 
 #[test]
 fn the_file_has_the_mode_of_the_options() {
-    let dir = Scratch::new("accept");
+    let dir = Scratch::new("unix_listener");
     for mode in [0o600, 0o660, 0o666] {
         let path = dir.file(&format!("{mode:o}.sock"));
         let options = Listener::builder().mode(mode);
@@ -322,7 +322,7 @@ fn the_file_has_the_mode_of_the_options() {
 
 #[test]
 fn retry_in_use_binds_when_the_path_is_free_again() {
-    let dir = Scratch::new("accept");
+    let dir = Scratch::new("unix_listener");
     let path = dir.file("a.sock");
     let mut server = Some(listen_at(&path).unwrap());
     let listener =

@@ -367,7 +367,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn events_are_retained_by_what_the_closure_returns(
+        fn retain_from_keeps_events_for_which_keep_is_true(
             keys in prop::collection::vec(0..9u64, 0..20),
             from in 0..20usize,
         ) {

@@ -75,10 +75,10 @@ impl Exclusive {
             accepted: before.accepted.saturating_add(now.accepted),
             ..before
         });
-        let is_told = now.notified || view.notified;
+        let is_notified = now.notified || view.notified;
         let lasting = before
             .filter(|before| self.lasts(before, now_ns))
-            .filter(|_| !self.rests && !is_told);
+            .filter(|_| !self.rests && !is_notified);
         if lasting.is_none() && before.is_some() && is_quiet && now.in_group && !ends_rest {
             self.quiet.begin_rest();
             return Plan {

@@ -54,13 +54,13 @@ enum Call {
     Add(u64, Interest),
     Modify(u64, Interest),
     /// A modification after which only ends are watched.
-    AskEnds(u64, Ready),
+    WatchEnds(u64, Ready),
     Remove(u64, Interest),
     Forget(u64),
     Reset,
     Wait(Option<Duration>),
 }
-use Call::{Add, AskEnds, Forget, Modify, Remove, Reset, Wait};
+use Call::{Add, Forget, Modify, Remove, Reset, Wait, WatchEnds};
 
 #[derive(Debug)]
 enum Answer {
@@ -118,7 +118,7 @@ impl Backend for FakeBackend {
     fn modify(&mut self, new: &Registration) -> Result<()> {
         assert!(!new.ends.is_empty(), "there is nothing to watch");
         if new.interest.is_empty() {
-            return self.record(new.key, AskEnds(new.key, new.ends));
+            return self.record(new.key, WatchEnds(new.key, new.ends));
         }
         self.record(new.key, Modify(new.key, new.interest))
     }

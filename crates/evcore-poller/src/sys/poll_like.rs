@@ -56,7 +56,7 @@ pub(super) mod port;
 #[cfg(all(test, target_os = "linux"))]
 mod tests;
 
-use flags::{UNREQUESTED, asking, readiness};
+use flags::{UNREQUESTED, readiness, requested_flags};
 use kernel::{Change, Kernel};
 use watches::{WAKE, Watches};
 
@@ -84,7 +84,9 @@ impl<K: Kernel> PollLike<K> {
             changes: Vec::new(),
         };
         let fd = backend.wake.as_fd().as_raw_fd();
-        backend.watches.enter(fd, WAKE, asking(Interest::READ));
+        backend
+            .watches
+            .enter(fd, WAKE, requested_flags(Interest::READ));
         backend.flush()?;
         Ok(backend)
     }
@@ -322,7 +324,7 @@ impl<K: Kernel> fmt::Debug for PollLike<K> {
 }
 
 fn flags<K: Kernel>(registration: &Registration) -> c_short {
-    let flags = asking(registration.interest);
+    let flags = requested_flags(registration.interest);
     match registration.ends.is_read_closed() {
         true => flags | K::HALF_CLOSE,
         false => flags,

@@ -142,7 +142,7 @@ impl Select {
     ///
     /// Closed descriptors and ready ones come first in alternate waits. Otherwise, if each wait
     /// found as many closed descriptors as fit, no ready descriptor would ever be reported.
-    fn report_beside_closed(&mut self, events: &mut EventSink<'_>) {
+    fn report_with_closed(&mut self, events: &mut EventSink<'_>) {
         let ready_first = self.ready_first;
         self.ready_first = !ready_first;
         if ready_first {
@@ -240,7 +240,7 @@ impl Backend for Select {
             Ok(()) => self.report(&mut events),
             // A registered descriptor was closed. The call then looks at none.
             Err(Errno::BADF) => {
-                self.report_beside_closed(&mut events);
+                self.report_with_closed(&mut events);
                 if events.events().is_empty() && !events.events().was_woken() {
                     // A descriptor was closed during the call and is open now, because another
                     // thread closes registered descriptors.

@@ -35,7 +35,7 @@ fn an_interrupted_wait_without_a_deadline_is_repeated() {
 }
 
 #[test]
-fn a_wait_returns_on_a_signal_if_asked_to() {
+fn a_signal_ends_a_raw_wait() {
     let mut fixture = Fixture::new(ALL);
     fixture.events = Events::raw(4);
     fixture.state().answers.push_back(Answer::Interrupted);

@@ -94,7 +94,7 @@ fn messages_read(kind: BackendKind, rearms: bool) -> u32 {
 }
 
 #[test]
-fn a_masked_edge_shows_a_forgotten_rearm() {
+fn a_forgotten_rearm_stalls_a_masked_edge() {
     for kind in &BackendKind::usable() {
         let has_edge = matches!(
             kind,

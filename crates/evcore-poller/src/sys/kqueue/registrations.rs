@@ -67,7 +67,7 @@ impl Table {
             Some(row) => row.wanted = new.interest,
             None => self.begin(new).known = Interest::NONE,
         }
-        self.drop_unwanted_news(id_of(new), new.interest);
+        self.drop_unwanted_reports(id_of(new), new.interest);
         self.mark_dirty(id_of(new));
     }
 
@@ -159,7 +159,7 @@ impl Table {
     /// watched any more, and the refusal of a change that is made again. Such news must not be
     /// reported, and must not take the place of other events. The kernel reports a side that is
     /// still watched afresh.
-    fn drop_unwanted_news(&mut self, id: u32, interest: Interest) {
+    fn drop_unwanted_reports(&mut self, id: u32, interest: Interest) {
         let row = &mut self.rows[id as usize];
         if row.found.is_empty() {
             return;

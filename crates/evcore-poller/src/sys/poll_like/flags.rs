@@ -8,7 +8,7 @@ use crate::{interest::Interest, ready::Ready};
 pub(in crate::sys) const UNREQUESTED: c_short = libc::POLLERR | libc::POLLHUP | libc::POLLNVAL;
 
 /// The flags that request `interest`.
-pub(in crate::sys) fn asking(interest: Interest) -> c_short {
+pub(in crate::sys) fn requested_flags(interest: Interest) -> c_short {
     [
         (Interest::READ, libc::POLLIN),
         (Interest::WRITE, libc::POLLOUT),

@@ -56,7 +56,7 @@ fn readiness_found_by_an_earlier_call_is_not_reported_again() {
 }
 
 #[test]
-fn a_wait_returns_on_a_signal_if_asked_to() {
+fn a_signal_ends_a_raw_wait() {
     for mut fixture in Fixture::each(KINDS) {
         fixture.events = Events::raw(8);
         fixture.fail_wait(Errno::INTR);

@@ -143,7 +143,7 @@ fn remove_drops_the_knotes_that_exist() {
 }
 
 #[test]
-fn the_next_call_applies_what_a_failed_one_did_not() {
+fn the_next_call_applies_changes_of_a_failed_one() {
     let (mut kqueue, kernel) = bare();
     kqueue
         .add(&registration(Interest::READ, Mode::Level))

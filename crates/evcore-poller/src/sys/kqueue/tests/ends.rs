@@ -28,7 +28,7 @@ fn expect_broken_pipe(fixture: &mut Fixture, mode: Mode) {
 }
 
 #[test]
-fn the_users_own_shutdown_is_writable_and_no_hang_up() {
+fn ones_own_shutdown_is_writable_not_a_hang_up() {
     for mode in MODES {
         for interest in [Interest::WRITE, Interest::BOTH] {
             let mut fixture = fixture();

@@ -58,7 +58,7 @@ fn a_second_write_adds_flags_to_the_entry() {
 }
 
 #[test]
-fn pollremove_removes_only_alone() {
+fn pollremove_with_other_flags_removes_nothing() {
     let mut bare = Bare::new();
     bare.0.machine().set(A, IN);
     bare.write(&[(A, IN)]).expect("written");
@@ -376,7 +376,7 @@ fn many_changes_take_several_writes() {
 }
 
 #[test]
-fn what_a_failed_write_leaves_is_removed() {
+fn a_watch_left_by_a_failed_write_is_removed() {
     for is_changed in [false, true] {
         let mut fixture = fixture();
         fixture.add(A, 1, Interest::READ, Mode::Level);

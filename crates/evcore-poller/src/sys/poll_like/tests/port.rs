@@ -68,7 +68,7 @@ fn a_close_during_the_wait_is_silent() {
 }
 
 #[test]
-fn removing_a_reused_number_is_no_error() {
+fn removing_a_reused_number_succeeds() {
     let mut fixture = fixture();
     fixture.add(A, 1, Interest::READ, Mode::Level);
     fixture.close(A);
