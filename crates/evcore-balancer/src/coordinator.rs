@@ -25,7 +25,6 @@ use crate::{
 /// ```
 /// use evcore_balancer::{Coordinator, Load, Policy, WorkerGroup, WorkerId};
 ///
-/// # fn main() -> std::io::Result<()> {
 /// let group = WorkerGroup::new(Policy::mutex(), 4)?;
 /// let member = group.join(WorkerId::from_slot(2));
 /// let mut worker = Coordinator::new(None, Some(Box::new(member))).expect("it has a group");
@@ -33,8 +32,7 @@ use crate::{
 /// let load = Load { active: 3, capacity: 1024 };
 /// let plan = worker.plan(0, load);
 /// assert!(plan.listening && plan.holds_lock);
-/// // Register the listeners, and then:
-/// worker.publish(&plan);
+/// worker.publish(&plan); // when the listeners are registered
 /// worker.keep_plan(&plan, 0, load);
 /// // Wait, accept, and release the lock before handlers run:
 /// worker.release_lock();
@@ -42,8 +40,7 @@ use crate::{
 /// // In the next turn the plan is still the right one, and the lock is held again.
 /// assert!(worker.keeps_plan(load.active, || load));
 /// assert!(worker.holds_lock());
-/// # Ok(())
-/// # }
+/// # Ok::<(), std::io::Error>(())
 /// ```
 pub struct Coordinator {
     balancer: Balancer,
@@ -66,7 +63,7 @@ pub struct Coordinator {
     /// The number of open connections that the group sees for this worker, and whether the next plan
     /// looks at the spread again.
     open: u32,
-    looks_again: bool,
+    reads_spread_again: bool,
     /// The counts of idle and of moving connections, for the next plan.
     moves: MoveCounts,
     // Invariant: its `is_late` is the value that this worker has published to the group.
@@ -83,8 +80,8 @@ impl Coordinator {
     /// shorter turns.
     pub const LONG_TURN_NS: u64 = LONG_NS;
 
-    /// Makes the coordinator of a worker that does not listen yet. If `policy` is `None`, it
-    /// follows the policy of the member, or [`Policy::Off`] if the member has none.
+    /// Makes the coordinator of a worker that does not listen yet. `None` is the policy of the member,
+    /// or [`Policy::Off`] if it has none.
     ///
     /// # Errors
     ///
@@ -93,8 +90,8 @@ impl Coordinator {
         policy: Option<Policy>,
         member: Option<Box<dyn GroupMember>>,
     ) -> Result<Self, Policy> {
-        let of_group = member.as_ref().and_then(|member| member.policy());
-        let policy = policy.or(of_group).unwrap_or(Policy::Off);
+        let group_policy = member.as_ref().and_then(|member| member.policy());
+        let policy = policy.or(group_policy).unwrap_or(Policy::Off);
         let in_group = member.as_ref().is_some_and(|member| member.in_group());
         let is_missing = match policy {
             Policy::Mutex { .. } => member.is_none(),
@@ -125,7 +122,7 @@ impl Coordinator {
             ends_ns: NEVER,
             rebalances: false,
             open: 0,
-            looks_again: false,
+            reads_spread_again: false,
             moves: MoveCounts::default(),
             lateness: Lateness::default(),
         })
@@ -218,7 +215,7 @@ impl Coordinator {
     pub fn plan_moves(&mut self, open: u32, idle: u32) {
         if self.rebalances {
             let open = open.saturating_add(self.moves.leaving);
-            self.looks_again |= mem::replace(&mut self.open, open) != open;
+            self.reads_spread_again |= mem::replace(&mut self.open, open) != open;
             self.moves.idle = idle;
         }
     }
@@ -268,19 +265,19 @@ impl Coordinator {
     }
 
     /// Returns the spread of the connections; `None` if it cannot have changed.
-    fn look(&mut self, reports: Reports, now_ns: u64) -> Option<Spread> {
+    fn read_spread(&mut self, reports: Reports, now_ns: u64) -> Option<Spread> {
         if !self.rebalances {
             return Some(Spread::default());
         }
         let is_called = reports.has(Reports::MOVED.with(Reports::NOTIFIED));
-        if !(self.looks_again || is_called) {
+        if !(self.reads_spread_again || is_called) {
             return None;
         }
         let group = self.group()?;
         group.publish_open(Some(self.open));
         let spread = group.spread(self.balancer.avoided(now_ns));
         // While connections are uneven, each plan reads the spread again.
-        self.looks_again = spread.is_uneven || spread.give.is_some();
+        self.reads_spread_again = spread.is_uneven || spread.give.is_some();
         Some(spread)
     }
 
@@ -300,7 +297,7 @@ impl Coordinator {
             exclusive: self.exclusive,
             in_group: self.in_group,
             late: self.lateness.is_late(),
-            spread: self.look(reports, now_ns),
+            spread: self.read_spread(reports, now_ns),
             moves: self.take_moves(),
             ..Inputs::at(Duration::from_millis(now_ms))
         };
@@ -448,9 +445,8 @@ impl Coordinator {
         self.group().into_iter().for_each(GroupMember::step_down);
     }
 
-    /// Publishes that no client can go to this worker, and returns its view of the others. If this call
-    /// answers a notification, the next plan acts on it. If the policy does not use the group, the view
-    /// shows no other worker, because no member publishes its load.
+    /// Publishes that no client can go to this worker, and returns its view of the others, which shows
+    /// none if the policy uses no group. The next plan acts on a notification that this call answers.
     #[must_use]
     pub fn mark_full(&mut self) -> GroupView {
         let view = self

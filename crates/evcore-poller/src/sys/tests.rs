@@ -14,7 +14,7 @@ use super::{
 };
 pub(super) use super::{
     fake_kernel::{Call, FIRST, FakeKernel},
-    poll_like::flags::asking,
+    poll_like::flags::requested_flags,
 };
 pub(super) use crate::{Error, Events, Interest, Mode, Poller, Ready, Result};
 

@@ -96,7 +96,7 @@ fn an_edge_stays_masked_if_modify_is_taken_back() {
     fixture.idle();
     assert_eq!(
         fixture.calls(),
-        [AskEnds(3, hang_up() | HALF_CLOSE), Wait(None)]
+        [WatchEnds(3, hang_up() | HALF_CLOSE), Wait(None)]
     );
     fixture.modify(3, Interest::BOTH);
     fixture.idle();
@@ -183,12 +183,12 @@ fn a_masked_edge_watches_its_ends_until_each_is_reported() {
     assert_eq!(fixture.wait(reports([(3, HALF_CLOSE)])), half_closed);
     assert_eq!(
         fixture.calls(),
-        [AskEnds(3, hang_up() | HALF_CLOSE), Wait(None)]
+        [WatchEnds(3, hang_up() | HALF_CLOSE), Wait(None)]
     );
 
     let hung_up = [(3, Ready::READABLE | Ready::WRITE_CLOSED)];
     assert_eq!(fixture.wait(reports([(3, Ready::WRITE_CLOSED)])), hung_up);
-    assert_eq!(fixture.calls(), [AskEnds(3, hang_up()), Wait(None)]);
+    assert_eq!(fixture.calls(), [WatchEnds(3, hang_up()), Wait(None)]);
 
     for expected in [
         vec![Remove(3, Interest::NONE), Wait(None)],
@@ -213,7 +213,7 @@ fn the_end_of_a_masked_side_comes_with_an_open_side() {
     let expected = [
         Modify(3, Interest::WRITE),
         Wait(None),
-        AskEnds(3, hang_up()),
+        WatchEnds(3, hang_up()),
         Wait(None),
     ];
     assert_eq!(fixture.calls(), expected);
@@ -237,7 +237,7 @@ fn rearming_a_side_watches_only_its_own_end_again() {
         fixture.wait(reports([(3, Ready::answering(side))]));
         fixture.calls();
         fixture.idle();
-        assert_eq!(fixture.calls(), [AskEnds(3, ends), Wait(None)]);
+        assert_eq!(fixture.calls(), [WatchEnds(3, ends), Wait(None)]);
     }
 }
 

@@ -159,10 +159,10 @@ fn a_changed_interest_reports_nothing_else() {
             fixture.set(A, IN | OUT);
             fixture.modify(1, after);
             assert_eq!(fixture.wait(), [(1, reported)]);
-            fixture.set(A, (IN | OUT) & !asking(after));
+            fixture.set(A, (IN | OUT) & !requested_flags(after));
             assert_eq!(fixture.wait(), [], "also of what a port has queued");
             let watched = fixture.watched()[0].1 & !kind.pick([0, 0, libc::POLLRDHUP, 0]);
-            assert_eq!(watched, asking(after));
+            assert_eq!(watched, requested_flags(after));
         }
     }
 }

@@ -52,7 +52,7 @@ impl Row {
         if self.lost || !self.armed || is_silent {
             return None;
         }
-        let found = ready & (asking(open) | ERR | HUP);
+        let found = ready & (requested_flags(open) | ERR | HUP);
         let mut reported = readiness(found);
         if reported.is_exceptional() {
             reported |= Ready::answering(self.interest);
