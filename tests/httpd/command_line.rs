@@ -260,8 +260,8 @@ fn an_address_of_another_host_is_an_error_of_one_line() {
     assert_refused(&["--listen", "192.0.2.1:0"], 1, &["192.0.2.1"]);
 }
 
-/// On Linux, a superuser can drop only the capability for these ports. (The test does not become
-/// another user, because that user might have no access to the program.)
+/// On Linux, a superuser can drop the capability to bind these ports and keep all others. (The test
+/// does not become another user, because that user might have no access to the program.)
 #[cfg(target_os = "linux")]
 #[test]
 fn a_privileged_port_is_an_error_of_one_line() {
@@ -276,7 +276,8 @@ fn a_privileged_port_is_an_error_of_one_line() {
     };
     let address = format!("127.0.0.1:{port}");
     let options = ["--listen", &address];
-    // The capability is dropped for this thread and its children.
+    // The programs that the spawned thread starts do not get the capability. The other tests keep
+    // it.
     let output = std::thread::scope(|threads| {
         let running = threads.spawn(|| {
             if rustix::process::getuid().is_root() {

@@ -58,7 +58,8 @@ fn request(method: &str, target: &str, lines: &str) -> String {
 
 /// Bytes whose pattern shows a lost or misplaced piece.
 pub(super) fn content(length: usize) -> Vec<u8> {
-    // The period is a prime, so pieces of any other length differ.
+    // The period is a prime, so a piece that is lost or misplaced shows, unless it is moved by a
+    // multiple of the period.
     let period: Vec<u8> = (0..65_521_usize)
         .map(|n| (n / 251 + n).to_le_bytes()[0])
         .collect();
@@ -72,9 +73,9 @@ fn a_file_is_sent_byte_for_byte() {
     for poller in permitted(&["auto", "epoll-masked", "poll", "select", "io_uring"]) {
         let site = Site::start(&["--poller", poller]);
         let mut client = site.server.connect();
-        // Some lengths are near the maximum of one call, and the last one is more than a socket
-        // buffer holds.
-        for length in [0, 1, 4096, 524_287, 524_288, 524_289, 20_000_000] {
+        // Some lengths are near the size of a chunk, which is the most that one call sends, and the
+        // last one is more than a socket buffer holds.
+        for length in [0, 1, 4096, 1_048_575, 1_048_576, 1_048_577, 20_000_000] {
             site.write("a.txt", content(length));
             let response = client.get("/files/a.txt");
             assert_eq!(response.status, 200);

@@ -72,8 +72,8 @@ fn quit_closes_at_once_clients_idle_for_over_a_second() {
             server.signal(Signal::QUIT);
             assert!(long_idle.iter_mut().all(Client::is_closed));
             assert!(silent.iter_mut().all(Client::is_closed));
-            // All grace periods end at about the same time. If the long idle connections had one,
-            // the grace of `recent` would also be over by now.
+            // If the long idle connections had been closed only after a grace, the grace of `recent`
+            // would be over too, and its last request would fail.
             stops_listening(&server);
             let last = last_answer(&mut recent);
             let took = answered.elapsed();
@@ -131,7 +131,8 @@ fn quit_serves_the_next_request_after_a_response_under_way() {
             server.wait_for_status("it is being sent", |status| status.writing == 2);
             server.signal(Signal::QUIT);
             stops_listening(&server);
-            // The worker has sent the end of the response before the client has read it.
+            // The grace begins when the worker has sent the end of the response, while the client
+            // reads. So the time counts from before the reading.
             let answered = Instant::now();
             let response = client.response();
             assert!(!response.closes(), "it was begun before QUIT");
@@ -169,7 +170,7 @@ fn quit_takes_no_new_clients() {
         let mut idle = idle(&server);
         server.signal(Signal::QUIT);
         assert!(idle.is_closed());
-        // Every worker has closed its listener, and so has the master.
+        // Every worker closes its listener, and so does the master.
         evcore_tests::eventually("connecting is refused", || {
             Client::try_connect(server.address()).is_err()
         });

@@ -36,7 +36,7 @@ fn connect(server: &Server, count: usize) -> Vec<Client> {
     (0..count).map(connect).collect()
 }
 
-/// Returns the letter after the name of a process, or `None` if the process is gone.
+/// Returns the state of a process (`T`: suspended, `Z`: ended), or `None` if the process is gone.
 fn state(pid: u32) -> Option<char> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     stat.rsplit_once(") ")?.1.chars().next()

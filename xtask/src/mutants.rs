@@ -29,7 +29,7 @@ use crate::workspace::{Workspace, files, names_in};
 /// The directory of the mutants.
 const DIR: &str = "tests/mutants";
 
-/// The mutants that only `cargo xtask nightly` runs, because they take long.
+/// The mutants that `cargo xtask test --ci` leaves to `cargo xtask nightly`, because they take long.
 const SLOW: [&str; 1] = ["fail_points"];
 
 /// A step for each mutant whose name contains `part`.

@@ -38,7 +38,8 @@ use crate::slot::{Event, Slot};
 ///
 /// # Panics
 ///
-/// A poll panics outside a runtime, and later ones outside the runtime of the first.
+/// A poll outside a runtime panics. So does a poll in another runtime than that of the first poll,
+/// unless that runtime is shutting down.
 pub fn shutting_down() -> ShuttingDown {
     ShuttingDown { registration: None }
 }

@@ -271,8 +271,8 @@ impl Shared {
 
     /// Returns a page about all workers.
     fn page(&self, clock: &Clock, make: impl FnOnce(&Counts, &Clock) -> String) -> String {
-        // The wall clock is read before the page is made, because its readings are recorded
-        // separately. It is read at most once a turn.
+        // A replay takes the page from the recording, and does not call `make`. So the wall clock,
+        // whose readings are recorded separately, is read here. It is read at most once a turn.
         let _ = clock.unix_seconds();
         self.outside.value("page", || make(&self.counts, clock))
     }

@@ -22,19 +22,20 @@ use std::fmt;
 ///
 /// | | epoll | kqueue ¹ | event ports ¹ | /dev/poll ¹ | poll | select | `io_uring` ⁷ |
 /// |---|---|---|---|---|---|---|---|
-/// | systems | Linux | macOS, BSDs | illumos | illumos | all | all except illumos | Linux 6.1 |
-/// | `Edge`; before `rearm` it reports | kernel ²; all | kernel ²; all | masking; hang-up ⁵ | masking; hang-up ⁵ | masking; ends ⁶ | masking; nothing | kernel ⁸; all |
+/// | systems | Linux | macOS, BSDs | illumos, Solaris | illumos, Solaris | all | all except illumos and Solaris | Linux 6.1 |
+/// | `Edge` is made by | kernel ² | kernel ² | masking | masking | masking | masking | kernel ⁸ |
+/// | reported before `rearm` | everything | everything | hang-up ⁵ | hang-up ⁵ | hang-up, error, half-close ⁶ | nothing | everything |
 /// | `Oneshot` | kernel | kernel | masking | masking | masking | masking | kernel |
 /// | `READ_CLOSED` | yes ³ | yes | no: a read of 0 bytes | no: a read of 0 bytes | Linux; else as ports | no: a read of 0 bytes | yes |
 /// | `WRITE_CLOSED`, `ERROR` | yes | if the side is watched | yes | yes | yes | no: the side is ready, and fails | yes |
 /// | priority data | yes | refused | yes | yes | yes | yes | yes |
-/// | cost of a wait grows with the number of | what is ready | what is ready | what is ready, twice | what is ready | what is registered | the highest descriptor | what is ready |
+/// | cost of a wait grows with the number of | what is ready | what is ready | what is ready, which the next call watches again | what is ready | what is registered | the highest descriptor | what is ready |
 /// | a change costs | one call | goes with the wait | one call | part of one write before the wait ⁴ | nothing ⁴ | nothing ⁴ | goes with the wait ⁴ |
 /// | descriptors | all | all | all | all | all | below 1024 | all |
-/// | a regular file, `/dev/null` | refused | by the system | by the system | by the system | always ready | always ready | always ready |
+/// | a regular file, `/dev/null` | refused | depends on the system | depends on the system | depends on the system | always ready | always ready | always ready |
 /// | closed without `remove` | silent | silent | silent, or one error event | silent, or one error event | one error event | one error event | the file stays open; silent, or one error event |
 /// | closed without `remove`, and its number reused | silent | silent | perhaps watched by mistake | perhaps watched by mistake | watched by mistake | watched by mistake | perhaps watched by mistake |
-/// | `remove_before_close`, but a duplicate is open | its events are dropped; everything is registered anew once | silent | silent | silent | silent | silent | silent; the removal costs a call |
+/// | `remove_before_close`, but a duplicate is open | its stale events are dropped; the first wait with only such events registers all descriptors anew | silent | silent | silent | silent | silent | silent; the removal costs a call |
 /// | timeouts | ns below 1 s (`epoll_pwait2`, unless whole ms suffice), else ms, rounded up | ns | ns | ms, rounded up; at least a clock tick | ns on Linux and FreeBSD (`ppoll`), else ms, rounded up | ns on Linux, else µs, rounded up | ns |
 /// | `Mode::Exclusive` | yes ³ | refused | refused | refused | refused | refused | refused |
 ///
@@ -46,11 +47,11 @@ use std::fmt;
 /// 3. An exclusive registration reports no `READ_CLOSED`: a read returns 0 bytes.
 /// 4. A change from an empty interest costs one call, as `add` does (except on `io_uring`). The
 ///    call checks that the descriptor is open.
-/// 5. A report that is not answered costs one further call (on `/dev/poll`, an entry of the next
+/// 5. A report without a `rearm` before the next wait costs one further call (on `/dev/poll`, an entry of the next
 ///    write). Errors are reported before `rearm`, too, but illumos' sockets report an error as
 ///    readiness.
 /// 6. Before `rearm`, poll reports a hang-up, an error and, on Linux, a half-close; on macOS it
-///    reports nothing. A descriptor whose report is not answered keeps its entry in poll's array,
+///    reports nothing. A descriptor without a `rearm` keeps its entry in poll's array,
 ///    so that its ends are reported.
 /// 7. `io_uring` is used only if the program names it: [`IoUring`](Self::IoUring). The system may
 ///    refuse it (a sandbox, the sysctl `kernel.io_uring_disabled`): see [`usable`](Self::usable).
@@ -81,12 +82,12 @@ pub enum BackendKind {
     ///
     /// A side that was reported stays silent until [`Poller::rearm`](crate::Poller::rearm). So a
     /// program that forgets a `rearm` waits for ever, where [`Epoll`](Self::Epoll) reports new data
-    /// and hides the mistake. Each report of an `Edge` costs one system call, and each answer
-    /// another.
+    /// and hides the mistake. Each report of an `Edge` costs one system call, and each
+    /// `rearm` another.
     EpollMasked,
     /// Linux 6.1 and later, where the system permits it. Registrations, changes and the wait share
-    /// one system call, with one more for each further twenty or so wake-ups. The cost of a wait
-    /// grows with the number of ready descriptors. Use it with [`Mode::Edge`](crate::Mode::Edge);
+    /// one system call. A call handles about twenty wake-ups of descriptors; if there are more, the
+    /// wait makes further calls. The cost of a wait grows with the number of ready descriptors. Use it with [`Mode::Edge`](crate::Mode::Edge);
     /// [`Poller::new`](crate::Poller::new) does not choose it.
     ///
     /// A watched file stays open, even if its descriptor is closed, until it is removed or the

@@ -7,8 +7,8 @@ use evcore_handover::{Connection, Descriptor, Error, Result};
 
 use crate::departure::{Answers, Departure};
 
-/// The time after which no channel to a further successor is opened. It is longer than the longest
-/// pause before a worker is restarted, which is ten seconds.
+/// The time for which successors are tried, one after another. It is longer than the longest pause
+/// before a worker is restarted, which is ten seconds.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The time without a greeting, the first message of a successor, after which another channel is
@@ -59,8 +59,8 @@ impl<D: Descriptor> HandingOn<D> {
         }
         match self.exchange(now) {
             Ok(()) => {}
-            // The successor has died, has ended the channel, or has not answered for too long. It
-            // may have acknowledged connections before.
+            // The successor has died, has ended the channel, or has not answered for too long.
+            // `close` counts the connections that it has acknowledged; the others go to the next one.
             Err(Error::Ended) if now < self.until => _ = self.departure.close(now),
             Err(_) => return None,
         }

@@ -13,8 +13,8 @@ use crate::event::{Event, OnEvent};
 /// A service manager that waits for reports.
 #[derive(Debug, Default)]
 pub(crate) struct ServiceManager {
-    /// True once the first worker serves. Workers that become ready later belong to a reload, whose
-    /// end is reported separately.
+    /// True once the first worker serves. The readiness of later workers is not reported, because
+    /// the service is ready already.
     is_ready: AtomicBool,
     /// True once a new binary has taken the place of this one.
     is_replaced: AtomicBool,
@@ -68,7 +68,7 @@ impl ServiceManager {
                     sd_notify::notify(&[NotifyState::Reloading, now])?;
                     sd_notify::notify(&[NotifyState::Ready])
                 }
-                // The report is the same whether the new workers serve or the old ones go on.
+                // The reload has ended, whatever its result.
                 Reload::Done | Reload::Refused | Reload::Drained => {
                     sd_notify::notify(&[NotifyState::Ready])
                 }
@@ -82,7 +82,8 @@ impl ServiceManager {
                 self.is_replaced.store(false, Ordering::Relaxed);
                 sd_notify::notify(&[NotifyState::MainPid(std::process::id())])
             }
-            // If another binary serves, the service goes on, so its stop is not reported.
+            // If another binary serves, the service goes on, so the stop of this process is not
+            // reported.
             Event::Stopping(_)
                 if !self.is_replaced.load(Ordering::Relaxed) && !parent_binary_alive() =>
             {

@@ -38,7 +38,7 @@ pub struct LruList {
     newest: u32,
     // Invariant: the number of ids between `oldest` and `newest`, both included.
     len: u32,
-    /// The number of ids at which the table's growth stops once, before higher ids resume it.
+    /// The expected number of ids: a growth that would exceed it ends exactly there.
     expected: u32,
 }
 
@@ -80,8 +80,8 @@ impl LruList {
 
     /// Creates an empty list that expects the ids below `ids`. Allocates nothing yet.
     ///
-    /// The table grows by a quarter as higher ids are touched, but stops once at exactly `ids`, so
-    /// that it takes no memory for more. Ids at or above `ids` make it grow further.
+    /// The table grows by a quarter as higher ids are touched. A growth that would exceed `ids` ends
+    /// exactly there, so that the table takes no memory for more. Ids at or above `ids` make it grow further.
     #[must_use]
     pub const fn with_expected(ids: u32) -> Self {
         let mut idle = Self::new();

@@ -41,7 +41,7 @@ pub struct TokenSet {
     first_index: u32,
     /// The highest index that may be used.
     index_max: u32,
-    /// The index at which the growth of the memory stops once.
+    /// The expected number of indices: a growth that would exceed it ends exactly there.
     expected: u32,
 }
 

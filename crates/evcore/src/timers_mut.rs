@@ -1,4 +1,5 @@
-//! The calls of a loop that concern its timers, except arming and disarming.
+//! The calls about a loop's timers that few programs need. `arm` and `disarm` are calls of the
+//! loop itself.
 
 use std::time::Instant;
 

@@ -37,8 +37,8 @@ pub(crate) fn measure(run: &Run, report: &mut Report) {
 
 /// Arms timers, and arms random ones again, for a tool to count. No clock is read.
 ///
-/// The arguments are a peer, how many timers it has, and how often one is armed again. Returns
-/// whether there is such a peer.
+/// The arguments are a peer, its number of timers, and the number of re-arms in all. Returns false
+/// if they are wrong.
 pub(crate) fn count(words: &[&str]) -> bool {
     let [name, ids, steps] = words[..] else {
         return false;
@@ -55,8 +55,8 @@ pub(crate) fn count(words: &[&str]) -> bool {
 
 /// Serves events, each in a turn of its own, for a tool to count. No clock is read.
 ///
-/// The arguments are `kept` or `closed`, a peer, how many timers it has, and the number of turns.
-/// Returns whether there is such a peer.
+/// The arguments are `kept` or `closed`, a peer, its number of timers, and the number of turns.
+/// Returns false if they are wrong, or if the peer cannot serve turns.
 pub(crate) fn count_turns(words: &[&str]) -> bool {
     let ["kept" | "closed", name, ids, turns] = words[..] else {
         return false;

@@ -13,7 +13,7 @@ pub(super) const UNRESERVED_MAX: usize = 2 * MAX_OUTPUT_BYTES;
 /// that the stream does not take at once are kept here.
 #[derive(Debug, Default)]
 pub(super) struct Output {
-    /// `None`, without memory, if the stream has taken all bytes.
+    /// `None` if no bytes are kept; the output then owns no buffer.
     kept: Option<Box<Kept>>,
     /// Memory for bodies (`--bodies`) that the responses hold, in bytes.
     pub(super) room: usize,
