@@ -13,7 +13,7 @@ pub(crate) fn bench(workspace: &Workspace, words: &[&str]) -> Result {
 
 /// Shows the dashboard under load.
 pub(crate) fn demo() -> Result {
-    run_attended("cargo run --release -p evcore-httpd --bin httpd -- --demo --workers 4")
+    run_attended("cargo run --release --bin httpd -- --demo --workers 4")
 }
 
 /// Takes the pictures of the dashboard.

@@ -8,7 +8,8 @@ use evcore_handover::{Batch, Connection, Descriptor, Error, Mailbox, Receiver};
 /// A connection that another worker has handed over, or that has come back because no worker took
 /// it.
 ///
-/// The loop watches it already, and reports in the next turn the bytes that have arrived meanwhile.
+/// The loop watches it already. The next turn reports the bytes that have arrived meanwhile, and
+/// room to send.
 /// Keep it, because dropping it closes the connection, but leaves its token in use until the loop
 /// ends.
 #[derive(Debug)]

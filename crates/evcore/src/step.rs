@@ -51,8 +51,8 @@ pub enum Step<S = Stream> {
     ///
     /// This step comes only for connections that the program has marked by
     /// [`set_idle`](crate::EventLoop::set_idle). Each event that the kernel has reported for the
-    /// connection has been delivered. Read once more before closing: data may have arrived
-    /// meanwhile, and closing a socket with unread data resets the connection.
+    /// connection has been delivered. If a request may be on the way, read once more
+    /// before closing: closing a socket with unread data resets the connection.
     ///
     /// If a connection became idle just before a shutdown, this step comes only after a
     /// [grace](crate::Builder::idle_grace), because the next request may be on the way. A slow peer

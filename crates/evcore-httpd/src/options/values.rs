@@ -49,7 +49,7 @@ impl LogLevel {
             return Ok(());
         }
         Err(
-            "--log-level: this program is built without `--features tracing`; expected error"
+            "--log-level: this program is built without `--features tracing`, so the level can only be error"
                 .into(),
         )
     }
