@@ -122,12 +122,12 @@ pub(super) fn descriptors(pid: u32) -> Vec<String> {
 #[derive(Default)]
 struct DescriptorWatch {
     last: Vec<Vec<String>>,
-    /// Number of looks since the last change.
+    /// Number of samples since the last change.
     same: u32,
 }
 
 impl DescriptorWatch {
-    fn look(&mut self, server: &Server) -> &[Vec<String>] {
+    fn sample(&mut self, server: &Server) -> &[Vec<String>] {
         let processes = server.worker_pids().into_iter().chain([server.pid()]);
         let now: Vec<_> = processes.map(descriptors).collect();
         self.same += 1;
@@ -143,12 +143,12 @@ impl DescriptorWatch {
 fn no_descriptor_and_no_process_is_left_after_kills() {
     let server = start(2, &[]);
     drop(connect(&server, 60));
-    let mut looks = DescriptorWatch::default();
-    // While the server starts, or closes connections, it may stand still for some looks.
+    let mut watch = DescriptorWatch::default();
+    // While the server starts, or closes connections, it may stand still for some samples.
     eventually("the server is quiet", || {
-        looks.look(&server).len() == 3 && looks.same == 100
+        watch.sample(&server).len() == 3 && watch.same == 100
     });
-    let before = looks.last.clone();
+    let before = watch.last.clone();
     for _ in 0..5 {
         let mut clients = connect(&server, 60);
         let victim = clients[0].worker();
@@ -161,7 +161,7 @@ fn no_descriptor_and_no_process_is_left_after_kills() {
             now.len() == 2 && stores.difference(&now).count() == 1
         });
         eventually("all have the descriptors of the start", || {
-            looks.look(&server) == before
+            watch.sample(&server) == before
         });
     }
 }

@@ -5,6 +5,7 @@
 
 use std::collections::VecDeque;
 use std::fs;
+use std::iter;
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
@@ -72,8 +73,7 @@ struct Program {
 ///
 /// If the build or a test fails.
 pub(crate) fn run(share: Share) -> Result {
-    let (messages, succeeded) = run_in(".".as_ref(), &format!("{}{BUILD}", share.compiler()))?;
-    let mut programs = programs(&messages, succeeded, share)?;
+    let mut programs = programs(&build(share)?, share);
     programs.retain(|program| share.has(program));
     let programs = Mutex::new(programs);
     let failed = Mutex::new(Vec::new());
@@ -98,31 +98,26 @@ fn locked<T, R>(mutex: &Mutex<T>, work: impl FnOnce(&mut T) -> R) -> R {
     work(&mut mutex.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// The programs that cargo has built, and the tests of the documentation. These come first, and after
-/// them the programs that wait for many processes, because they take longest.
+/// Builds all tests. Prints what the compiler has printed if that is an error.
 ///
 /// # Errors
 ///
-/// If the build has failed or warned. What the compiler printed is then printed.
-fn programs(messages: &str, succeeded: bool, share: Share) -> Result<VecDeque<Program>> {
-    let mut programs = VecDeque::from([Program {
-        head: "   Doc-tests all".to_owned(),
-        dir: ".".to_owned(),
-        line: format!("{}{DOC_TESTS}", share.compiler()),
-        alone: "cargo test --workspace --doc".to_owned(),
-    }]);
-    let mut others = Vec::new();
-    let mut printed = String::new();
-    let mut warned = false;
+/// If the build fails or warns.
+fn build(share: Share) -> Result<Vec<Artifact>> {
+    let line = format!("{}{BUILD}", share.compiler());
+    let (messages, succeeded) = run_in(".".as_ref(), &line)?;
+    artifacts(&messages, succeeded).map_err(|printed| {
+        println!("{printed}");
+        format!("`{line}` failed or warned").into()
+    })
+}
+
+/// What cargo has built, from its messages. If the build has failed or warned, what was printed.
+fn artifacts(messages: &str, succeeded: bool) -> std::result::Result<Vec<Artifact>, String> {
+    let (mut artifacts, mut printed, mut warned) = (Vec::new(), String::new(), false);
     for message in Message::parse_stream(messages.as_bytes()) {
-        match message? {
-            Message::CompilerArtifact(artifact) => {
-                let program = Program::of(&artifact, share);
-                match program {
-                    Some(program) if program.waits() => programs.push_back(program),
-                    program => others.extend(program),
-                }
-            }
+        match message.map_err(|error| error.to_string())? {
+            Message::CompilerArtifact(artifact) => artifacts.push(artifact),
             Message::CompilerMessage(message) => {
                 warned = true;
                 printed.extend(message.message.rendered);
@@ -131,12 +126,26 @@ fn programs(messages: &str, succeeded: bool, share: Share) -> Result<VecDeque<Pr
             _ => {}
         }
     }
-    if warned || !succeeded {
-        println!("{printed}");
-        return Err("the build failed or warned".into());
+    match succeeded && !warned {
+        true => Ok(artifacts),
+        false => Err(printed),
     }
-    programs.extend(others);
-    Ok(programs)
+}
+
+/// The programs that cargo has built, and the tests of the documentation. These come first, and after
+/// them the programs that wait for many processes, because they take longest.
+fn programs(artifacts: &[Artifact], share: Share) -> VecDeque<Program> {
+    let doc_tests = Program {
+        head: "   Doc-tests all".to_owned(),
+        dir: ".".to_owned(),
+        line: format!("{}{DOC_TESTS}", share.compiler()),
+        alone: "cargo test --workspace --doc".to_owned(),
+    };
+    let built = artifacts
+        .iter()
+        .filter_map(|artifact| Program::of(artifact, share));
+    let (waiting, others): (Vec<_>, Vec<_>) = built.partition(Program::waits);
+    iter::once(doc_tests).chain(waiting).chain(others).collect()
 }
 
 impl Program {
@@ -191,5 +200,22 @@ impl Program {
             .unwrap_or_else(|error| (error.to_string(), false));
         println!("{}\n{}", self.head, output.trim_end());
         passed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_build_that_fails_or_warns_is_an_error_with_what_was_printed() {
+        assert_eq!(artifacts("   Compiling evcore\n", true).unwrap().len(), 0);
+        let failed = artifacts("error: no such package\n", false);
+        assert_eq!(failed.unwrap_err(), "error: no such package\n");
+        let warning = r#"{"reason":"compiler-message","package_id":"a","target":{"kind":["lib"],
+            "name":"a","src_path":"a","crate_types":["lib"]},"message":{"message":"unused","code":null,
+            "level":"warning","spans":[],"children":[],"rendered":"warning: unused"}}"#;
+        let warned = artifacts(&warning.replace('\n', ""), true);
+        assert_eq!(warned.unwrap_err(), "warning: unused");
     }
 }

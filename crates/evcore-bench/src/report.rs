@@ -43,7 +43,7 @@ pub(crate) struct Figure {
 const ELSE: &str = ", else ";
 
 impl Report {
-    /// Returns whether a cell is to be measured. If `only` is set, it must list the cell.
+    /// Returns whether the run measures a cell: any cell, or one of those in `only` if that is set.
     pub(crate) fn wants(&self, table: &str, peer: &str, column: &str) -> bool {
         let cell = format!("{table}|{peer}|{column}");
         self.only.as_ref().is_none_or(|only| only.contains(&cell))

@@ -35,7 +35,7 @@ pub(crate) fn measure(run: &Run, report: &mut Report) {
         let requests = [FEW, FEW + MORE / clients];
         let counts = each(requests, |requests| count(run, program, clients, requests));
         for (kind, calls) in KINDS {
-            let each = hundredths(sum(&counts, calls) / f64::from(clients));
+            let each = thousandths(sum(&counts, calls) / f64::from(clients));
             report.add("request", "httpd", &format!("{kind} {clients}"), each);
         }
     }
@@ -45,9 +45,10 @@ pub(crate) fn measure(run: &Run, report: &mut Report) {
     }
 }
 
-/// Rounds a count, because a timer may end one wait more in the long run than in the short one.
-fn hundredths(count: f64) -> f64 {
-    (count * 100.0).round() / 100.0
+/// Rounds a count to the precision of this many requests: a timer may end one or two waits more in
+/// the long run than in the short one.
+fn thousandths(count: f64) -> f64 {
+    (count * 1000.0).round() / 1000.0
 }
 
 fn sum(counts: &Counts, calls: &[&str]) -> f64 {

@@ -35,6 +35,9 @@ const MEMCHECK: &str = "valgrind --tool=memcheck --leak-check=no";
 const STRACE: &str = "strace -c -f";
 
 impl Tool {
+    /// The programs of the tools, as a report names those that are missing.
+    pub(crate) const PROGRAMS: [&str; 2] = ["valgrind", "strace"];
+
     /// The command that precedes the counted program, and the two numbers of operations. They give
     /// an exact difference in little time.
     fn command(self) -> (&'static str, [u32; 2]) {

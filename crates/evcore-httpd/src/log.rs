@@ -38,7 +38,7 @@ pub fn log(line: impl fmt::Display) {
     let lost = LOST.swap(0, Ordering::Relaxed);
     let mut text = String::new();
     if lost > 0 {
-        text = format!("httpd: {lost} lines of this log are lost: nobody read them in time\n");
+        text = format!("httpd: {lost} lines of this log are lost, because its pipe was full\n");
     }
     text += &format!("{}{line}\n", clear_line());
     if matches!(write(text.as_bytes()), Err(error) if error.kind() == ErrorKind::WouldBlock) {

@@ -283,11 +283,11 @@ mod tests {
         assert_eq!(check(file.as_fd()), Check::Unknown, "it is not a socket");
     }
 
-    /// Returns the result of `is_gone` after exactly these looks.
-    fn gone_after(looks: &[Check]) -> bool {
-        let mut left = looks.iter().copied();
-        let is_gone = is_gone(|| left.next().expect("it looks no more"), || {});
-        assert_eq!(left.next(), None, "it looks again");
+    /// Returns the result of `is_gone` after exactly these checks.
+    fn gone_after(checks: &[Check]) -> bool {
+        let mut left = checks.iter().copied();
+        let is_gone = is_gone(|| left.next().expect("there is no further check"), || {});
+        assert_eq!(left.next(), None, "each check is made");
         is_gone
     }
 

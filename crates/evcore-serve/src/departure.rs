@@ -231,9 +231,9 @@ impl<D: Descriptor> Departure<D> {
     /// and only if no greeting has come. A successor may have died after it took the channel out of
     /// the mailbox, and nothing reports that.
     pub(crate) fn tries_second_channel(&mut self) -> bool {
-        let asks = !self.is_claimed() && !self.has_tried_second_channel;
-        self.has_tried_second_channel |= asks;
-        asks
+        let tries = !self.is_claimed() && !self.has_tried_second_channel;
+        self.has_tried_second_channel |= tries;
+        tries
     }
 
     /// The next time at which the departure has work although no event is reported.

@@ -78,8 +78,8 @@ impl Group {
     /// The slots that were notified since the last call, with the pollers that watch them.
     pub(crate) fn take_new(&self) -> Vec<(usize, Vec<WatchId>)> {
         let notifiers = self.notifiers.iter().enumerate();
-        let new = notifiers.filter(|(_, taker)| taker.notifier.0.is_new.swap(false, Relaxed));
-        new.map(|(slot, taker)| (slot, taker.watches.clone()))
+        let new = notifiers.filter(|(_, watched)| watched.notifier.0.is_new.swap(false, Relaxed));
+        new.map(|(slot, watched)| (slot, watched.watches.clone()))
             .collect()
     }
 }

@@ -27,21 +27,21 @@ use rustix::{
 const VERSION: u32 = 7;
 
 /// Lets one test run at a time, and checks that the test leaves as many descriptors open as before.
-struct Alone {
+struct Exclusive {
     before: usize,
     _lock: MutexGuard<'static, ()>,
 }
 
-fn exclusive() -> Alone {
+fn exclusive() -> Exclusive {
     static LOCK: Mutex<()> = Mutex::new(());
     let lock = LOCK.lock().unwrap_or_else(PoisonError::into_inner);
-    Alone {
+    Exclusive {
         before: open_descriptors(),
         _lock: lock,
     }
 }
 
-impl Drop for Alone {
+impl Drop for Exclusive {
     fn drop(&mut self) {
         if !thread::panicking() {
             assert_eq!(open_descriptors(), self.before, "descriptors are left open");
@@ -110,7 +110,7 @@ fn accept_one(receiver: &mut Receiver) -> Vec<Connection> {
 
 #[test]
 fn a_thousand_connections_arrive_with_their_states() {
-    let _alone = exclusive();
+    let _exclusive = exclusive();
     let (mut sender, mut receiver) = channel();
     let (mut rest, mut clients) = connections(0..1_000);
     let (mut arrived, mut acknowledged) = (Vec::new(), 0);
@@ -142,7 +142,7 @@ fn a_thousand_connections_arrive_with_their_states() {
 
 #[test]
 fn the_two_connections_of_a_session_are_in_one_batch() {
-    let _alone = exclusive();
+    let _exclusive = exclusive();
     let (mut sender, mut receiver) = channel();
     // Every third session has no partner.
     let (mut ours, mut peers) = (Vec::new(), Vec::new());
@@ -197,7 +197,7 @@ fn the_two_connections_of_a_session_are_in_one_batch() {
 
 #[test]
 fn a_received_descriptor_is_closed_on_exec() {
-    let _alone = exclusive();
+    let _exclusive = exclusive();
     let (mut sender, mut receiver) = channel();
     let _clients = send(&mut sender, 0..2);
     let fds = [receiver.as_fd().try_clone_to_owned().unwrap()];
@@ -210,7 +210,7 @@ fn a_received_descriptor_is_closed_on_exec() {
 
 #[test]
 fn a_refused_batch_comes_back_and_the_next_one_is_accepted() {
-    let _alone = exclusive();
+    let _exclusive = exclusive();
     let (mut sender, mut receiver) = channel();
     let mut clients = send(&mut sender, 0..3);
     let _more = send(&mut sender, 3..5);
@@ -237,7 +237,7 @@ fn a_refused_batch_comes_back_and_the_next_one_is_accepted() {
 
 #[test]
 fn a_dropped_receiver_gives_back_what_it_has_not_acknowledged() {
-    let _alone = exclusive();
+    let _exclusive = exclusive();
     let (mut sender, mut receiver) = channel();
     let _clients: Vec<_> = (0..3).map(|n| send(&mut sender, n..n + 1)).collect();
     let accepted = accept_one(&mut receiver);
@@ -250,7 +250,7 @@ fn a_dropped_receiver_gives_back_what_it_has_not_acknowledged() {
 
 #[test]
 fn a_dead_receiver_is_an_error_after_its_last_answer() {
-    let _alone = exclusive();
+    let _exclusive = exclusive();
     let (mut sender, mut receiver) = channel();
     let _clients: Vec<_> = (0..2).map(|n| send(&mut sender, n..n + 1)).collect();
     drop(accept_one(&mut receiver));
@@ -268,7 +268,7 @@ fn a_dead_receiver_is_an_error_after_its_last_answer() {
 
 #[test]
 fn the_batches_of_a_dead_sender_belong_to_the_receiver() {
-    let _alone = exclusive();
+    let _exclusive = exclusive();
     let (mut sender, mut receiver) = channel();
     let mut clients: Vec<_> = (0..3).flat_map(|n| send(&mut sender, n..n + 1)).collect();
     let first = accept_one(&mut receiver);
@@ -284,7 +284,7 @@ fn the_batches_of_a_dead_sender_belong_to_the_receiver() {
 
 #[test]
 fn a_batch_taken_back_cannot_be_accepted_any_more() {
-    let _alone = exclusive();
+    let _exclusive = exclusive();
     let (mut sender, mut receiver) = channel();
     let _clients: Vec<_> = (0..3).map(|n| send(&mut sender, n..n + 1)).collect();
     drop(accept_one(&mut receiver));
@@ -299,7 +299,7 @@ fn a_batch_taken_back_cannot_be_accepted_any_more() {
 
 #[test]
 fn a_refusal_that_was_not_read_is_taken_back_too() {
-    let _alone = exclusive();
+    let _exclusive = exclusive();
     let (mut sender, mut receiver) = channel();
     let _clients: Vec<_> = (0..2).map(|n| send(&mut sender, n..n + 1)).collect();
     receiver.receive().unwrap().unwrap().refuse();
@@ -308,7 +308,7 @@ fn a_refusal_that_was_not_read_is_taken_back_too() {
 
 #[test]
 fn nothing_of_an_unclaimed_channel_stays_in_the_mailbox() {
-    let _alone = exclusive();
+    let _exclusive = exclusive();
     let (address, mut mailbox) = Mailbox::pair(VERSION).unwrap();
     let mut sender = Sender::open(&address, VERSION).unwrap();
     let mut clients = send(&mut sender, 0..3);
@@ -322,7 +322,7 @@ fn nothing_of_an_unclaimed_channel_stays_in_the_mailbox() {
 
 #[test]
 fn the_next_reader_of_a_mailbox_gets_what_the_first_has_left() {
-    let _alone = exclusive();
+    let _exclusive = exclusive();
     let (address, first) = Mailbox::pair(VERSION).unwrap();
     let copy = first.as_fd().try_clone_to_owned().unwrap();
     let mut senders = [1, 2].map(|n| (n, Sender::open(&address, VERSION).unwrap()));
@@ -343,7 +343,7 @@ fn the_next_reader_of_a_mailbox_gets_what_the_first_has_left() {
 
 #[test]
 fn another_version_is_refused_by_both_sides() {
-    let _alone = exclusive();
+    let _exclusive = exclusive();
     let (address, mut mailbox) = Mailbox::pair(VERSION).unwrap();
     let mut sender = Sender::open(&address, 3).unwrap();
     let _clients = send(&mut sender, 0..2);
@@ -363,7 +363,7 @@ fn another_version_is_refused_by_both_sides() {
 
 #[test]
 fn a_reader_that_never_acknowledges_loses_nothing() {
-    let _alone = exclusive();
+    let _exclusive = exclusive();
     let (mut sender, mut receiver) = channel();
     let (mut rest, _clients) = connections(0..20);
     let mut sent = 0;
@@ -392,7 +392,7 @@ fn a_reader_that_never_acknowledges_loses_nothing() {
 
 #[test]
 fn a_full_socket_leaves_connections_with_the_caller() {
-    let _alone = exclusive();
+    let _exclusive = exclusive();
     let (mut sender, mut receiver) = channel();
     let big = |n: usize| {
         let (mut connection, client) = connection(n);
@@ -422,7 +422,7 @@ fn a_full_socket_leaves_connections_with_the_caller() {
 
 #[test]
 fn a_state_that_is_too_long_is_named_and_stays_first() {
-    let _alone = exclusive();
+    let _exclusive = exclusive();
     let (mut sender, _receiver) = channel();
     let (mut rest, _clients) = connections(0..3);
     rest[1].state = vec![0; STATE_BYTES_MAX + 1];
@@ -438,7 +438,7 @@ fn a_state_that_is_too_long_is_named_and_stays_first() {
 
 #[test]
 fn a_full_mailbox_is_an_error_and_takes_no_descriptor() {
-    let _alone = exclusive();
+    let _exclusive = exclusive();
     let (address, mut mailbox) = Mailbox::pair(VERSION).unwrap();
     let mut senders = Vec::new();
     let error = loop {
@@ -456,7 +456,7 @@ fn a_full_mailbox_is_an_error_and_takes_no_descriptor() {
 
 #[test]
 fn a_receiver_without_descriptors_refuses_and_leaks_none() {
-    let _alone = exclusive();
+    let _exclusive = exclusive();
     let (mut sender, mut receiver) = channel();
     let _first = send(&mut sender, 0..1);
     drop(accept_one(&mut receiver));
@@ -486,7 +486,7 @@ fn a_receiver_without_descriptors_refuses_and_leaks_none() {
 
 #[test]
 fn a_mailbox_without_descriptors_ends_the_channel() {
-    let _alone = exclusive();
+    let _exclusive = exclusive();
     let (address, mut mailbox) = Mailbox::pair(VERSION).unwrap();
     let mut sender = Sender::open(&address, VERSION).unwrap();
     let _clients = send(&mut sender, 0..3);

@@ -85,7 +85,7 @@ fn introduced() -> (Sender, OwnedFd) {
 
 #[test]
 fn a_malformed_introduction_is_refused_and_the_mailbox_goes_on() {
-    let _alone = exclusive();
+    let _exclusive = exclusive();
     let mut impostor = Impostor::new();
     let (a, b) = seqpacket();
     let fds = [a.as_fd(), b.as_fd(), a.as_fd()];
@@ -108,7 +108,7 @@ fn a_malformed_introduction_is_refused_and_the_mailbox_goes_on() {
 
 #[test]
 fn an_empty_message_does_not_end_a_mailbox() {
-    let _alone = exclusive();
+    let _exclusive = exclusive();
     let mut impostor = Impostor::new();
     send_raw(&impostor.address, b"", &[]);
     let error = impostor.mailbox.next_receiver().unwrap_err();
@@ -128,7 +128,7 @@ fn an_empty_message_does_not_end_a_mailbox() {
 /// The receiver owns a batch that it has acknowledged, even after a malformed answer.
 #[test]
 fn an_acknowledgement_behind_a_malformed_answer_counts() {
-    let _alone = exclusive();
+    let _exclusive = exclusive();
     for bytes in [&b"?"[..], b""] {
         let (mut sender, channel) = introduced();
         let _clients = [send(&mut sender, 0..1), send(&mut sender, 1..2)];
@@ -140,7 +140,7 @@ fn an_acknowledgement_behind_a_malformed_answer_counts() {
 
 #[test]
 fn a_malformed_batch_is_refused_whole_and_ends_the_channel() {
-    let _alone = exclusive();
+    let _exclusive = exclusive();
     let (a, b) = seqpacket();
     let fds = [a.as_fd(), b.as_fd()];
     let batch = |count: u16, version: u32, number: u64, length: u32, state: &[u8]| {
@@ -216,7 +216,7 @@ fn a_malformed_batch_is_refused_whole_and_ends_the_channel() {
 
 #[test]
 fn a_malformed_answer_ends_the_channel_and_nothing_is_lost() {
-    let _alone = exclusive();
+    let _exclusive = exclusive();
     for (bytes, why) in [
         (b"?".to_vec(), "shorter than a header"),
         (header(4, 0, 0, 2), "not the next one"),

@@ -16,7 +16,7 @@ use crate::{VERSION, channel, connections, exclusive, is_at_end, numbers, send};
 #[test]
 fn taking_back_and_accepting_at_once_leaves_one_owner() {
     const BATCHES: usize = Sender::UNACKNOWLEDGED_BATCHES_MAX;
-    let _alone = exclusive();
+    let _exclusive = exclusive();
     let (mut taken_back, mut accepted) = (0, 0);
     for round in 0..3_000 {
         let (mut sender, mut receiver) = channel();
@@ -152,7 +152,7 @@ impl Ends {
 proptest! {
     #[test]
     fn each_connection_has_one_owner_after_any_calls(calls in calls()) {
-        let _alone = exclusive();
+        let _exclusive = exclusive();
         let mut ends = Ends::default();
         ends.run(calls);
         let mut all = numbers(&ends.at_sender);

@@ -35,7 +35,7 @@ fn send_each(sender: &mut Sender, count: usize) -> Vec<std::os::unix::net::UnixS
 
 #[test]
 fn an_acknowledgement_that_finds_no_room_ends_the_channel() {
-    let _alone = exclusive();
+    let _exclusive = exclusive();
     let (mut sender, mut receiver) = channel();
     set_socket_send_buffer_size(receiver.as_fd(), 1).unwrap();
     let _clients = send_each(&mut sender, 16);
@@ -48,7 +48,7 @@ fn an_acknowledgement_that_finds_no_room_ends_the_channel() {
 
 #[test]
 fn a_refusal_that_finds_no_room_ends_the_channel() {
-    let _alone = exclusive();
+    let _exclusive = exclusive();
     let (mut sender, mut receiver) = channel();
     let _clients = send_each(&mut sender, 4);
     let mut owned = numbers(&accept_one(&mut receiver));
@@ -64,7 +64,7 @@ fn a_refusal_that_finds_no_room_ends_the_channel() {
 /// The sender takes back while the kernel has no memory for a message.
 #[test]
 fn taking_back_needs_no_memory_for_a_message() {
-    let _alone = exclusive();
+    let _exclusive = exclusive();
     let (mut sender, mut receiver) = channel();
     let _clients = send_each(&mut sender, 3);
     let back = without(SYS_sendmsg, ENOBUFS, || numbers(&sender.take_back()));
@@ -74,7 +74,7 @@ fn taking_back_needs_no_memory_for_a_message() {
 
 #[test]
 fn a_greeting_that_cannot_be_sent_ends_the_channel() {
-    let _alone = exclusive();
+    let _exclusive = exclusive();
     let (address, mut mailbox) = Mailbox::pair(VERSION).unwrap();
     let mut sender = Sender::open(&address, VERSION).unwrap();
     let _clients = send(&mut sender, 0..2);
@@ -87,7 +87,7 @@ fn a_greeting_that_cannot_be_sent_ends_the_channel() {
 
 #[test]
 fn a_send_without_room_is_an_error_only_if_no_answer_will_come() {
-    let _alone = exclusive();
+    let _exclusive = exclusive();
     let (mut sender, mut receiver) = channel();
     let (mut rest, _clients) = connections(0..3);
     let result = without(SYS_sendmsg, ENOBUFS, || sender.send(&mut rest));
@@ -108,7 +108,7 @@ fn a_send_without_room_is_an_error_only_if_no_answer_will_come() {
 
 #[test]
 fn a_mailbox_without_kernel_memory_is_not_called_full() {
-    let _alone = exclusive();
+    let _exclusive = exclusive();
     let (address, _mailbox) = Mailbox::pair(VERSION).unwrap();
     let result = without(SYS_sendmsg, ENOMEM, || Sender::open(&address, VERSION));
     assert!(matches!(result, Err(Error::KernelFull)), "{result:?}");
@@ -120,7 +120,7 @@ const AS_NOBODY: &str = "EVCORE_HANDOVER_TEST_AS_NOBODY";
 /// The kernel counts the descriptors under way of each user, and exempts privileged users.
 #[test]
 fn the_limit_on_descriptors_under_way_is_an_error_of_its_own() {
-    let _alone = exclusive();
+    let _exclusive = exclusive();
     let name = "shortage::the_limit_on_descriptors_under_way_is_an_error_of_its_own";
     if env::var_os(AS_NOBODY).is_some() {
         return reach_the_limit();

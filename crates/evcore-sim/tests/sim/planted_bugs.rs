@@ -87,8 +87,8 @@ fn without_a_bug_no_client_is_lost() {
 fn without_a_bug_no_client_receives_a_wrong_byte() {
     let name = "without_a_bug_no_client_receives_a_wrong_byte";
     check(name, 0..200, |sim| {
-        let deceived = clients_with_wrong_bytes(sim, Bug::None);
-        assert!(deceived.is_empty(), "{deceived:?}");
+        let wrong = clients_with_wrong_bytes(sim, Bug::None);
+        assert!(wrong.is_empty(), "{wrong:?}");
     });
 }
 

@@ -53,7 +53,7 @@ const BUDGETS: Budgets = Budgets {
 /// A loop with floods of steps, which begin before all other steps.
 struct Flooded {
     fixture: Fixture,
-    hogs: Vec<(Flood, Token)>,
+    floods: Vec<(Flood, Token)>,
 }
 
 impl Flooded {
@@ -67,9 +67,9 @@ impl Flooded {
                 builder
             }
         });
-        let hogs: Vec<_> = kinds.iter().map(|kind| (*kind, fixture.join())).collect();
-        let mut flooded = Self { fixture, hogs };
-        for at in 0..flooded.hogs.len() {
+        let floods: Vec<_> = kinds.iter().map(|kind| (*kind, fixture.join())).collect();
+        let mut flooded = Self { fixture, floods };
+        for at in 0..flooded.floods.len() {
             flooded.continue_flood(at);
         }
         flooded.fixture.pass_ms(1);
@@ -77,9 +77,9 @@ impl Flooded {
     }
 
     fn continue_flood(&mut self, at: usize) {
-        let (hog, token) = self.hogs[at];
+        let (flood, token) = self.floods[at];
         let fixture = &mut self.fixture;
-        match hog {
+        match flood {
             PostsItself => assert!(fixture.ev.post(token, Ready::PRIORITY)),
             PostsItselfForTheNextTurn => assert!(fixture.ev.post_next(token, Ready::PRIORITY)),
             RearmsForNoTime => assert!(fixture.ev.arm(token, Timer::READ, Duration::ZERO)),
@@ -96,8 +96,8 @@ impl Flooded {
     /// Makes the next wait report the flood and these events.
     fn report(&mut self, others: &[(Token, Ready)]) {
         let mut reported = Vec::new();
-        for (hog, token) in self.hogs.clone() {
-            match hog {
+        for (flood, token) in self.floods.clone() {
+            match flood {
                 IsAlwaysReadable => reported.push((self.fixture.fd(token), Ready::READABLE)),
                 OfClients if self.fixture.ev.stats().listening => {
                     self.fixture.connect(0, 2 * BUDGETS.accepts);
@@ -119,14 +119,14 @@ impl Flooded {
         let mut turns = 0;
         while !missing.is_empty() {
             turns += 1;
-            assert!(turns < 100, "{missing:?} is starved by {:?}", self.hogs);
+            assert!(turns < 100, "{missing:?} is starved by {:?}", self.floods);
             self.report(if turns == 1 { reported } else { &[] });
             self.fixture.wait();
             let mut steps = 0;
             while let Some(recorded) = self.fixture.step() {
                 missing.retain(|other| *other != recorded);
                 steps += 1;
-                for at in 0..self.hogs.len() {
+                for at in 0..self.floods.len() {
                     self.continue_flood(at);
                 }
             }
@@ -166,13 +166,13 @@ impl Flooded {
 
 #[test]
 fn no_source_of_steps_starves_in_any_flood() {
-    for hog in FLOODS {
+    for flood in FLOODS {
         for (locks, shuts_down) in [(false, false), (false, true), (true, false), (true, true)] {
-            let mut flooded = Flooded::new(&[hog], locks);
+            let mut flooded = Flooded::new(&[flood], locks);
             let (missing, reported) = flooded.last_of_all(shuts_down);
             let turns = flooded.turns_until(missing, &reported);
             // Three steps are posted, and a turn has room for two.
-            assert!(turns <= 3, "{turns} turns in the flood {hog:?}");
+            assert!(turns <= 3, "{turns} turns in the flood {flood:?}");
         }
     }
 }
@@ -183,7 +183,7 @@ fn no_source_of_steps_starves_in_all_floods_at_once() {
         let mut flooded = Flooded::new(&FLOODS, locks);
         let (missing, reported) = flooded.last_of_all(shuts_down);
         let turns = flooded.turns_until(missing, &reported);
-        // The flood's post from another thread comes before that of `last_of_all`, and hogs take
+        // The flood's post from another thread comes before that of `last_of_all`, and floods take
         // half of the posted steps.
         assert!(turns <= 5, "{turns} turns");
     }
@@ -193,7 +193,7 @@ fn no_source_of_steps_starves_in_all_floods_at_once() {
 fn each_flood_gets_its_own_steps_among_all_floods() {
     for locks in [false, true] {
         let mut flooded = Flooded::new(&FLOODS, locks);
-        let token = |flooded: &Flooded, at: usize| flooded.hogs[at].1;
+        let token = |flooded: &Flooded, at: usize| flooded.floods[at].1;
         for _ in 0..10 {
             // `NeverLeaves` is missing, because without a shutdown it is not evicted.
             let missing = vec![
