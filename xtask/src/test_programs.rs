@@ -112,23 +112,24 @@ fn build(share: Share) -> Result<Vec<Artifact>> {
     })
 }
 
-/// What cargo has built, from its messages. If the build has failed or warned, what was printed.
+/// What cargo has built, from its messages. If the build has failed or warned, what the compiler has
+/// printed, or what cargo has if the compiler has printed nothing.
 fn artifacts(messages: &str, succeeded: bool) -> std::result::Result<Vec<Artifact>, String> {
-    let (mut artifacts, mut printed, mut warned) = (Vec::new(), String::new(), false);
+    let (mut artifacts, mut rendered, mut text) = (Vec::new(), String::new(), String::new());
     for message in Message::parse_stream(messages.as_bytes()) {
         match message.map_err(|error| error.to_string())? {
             Message::CompilerArtifact(artifact) => artifacts.push(artifact),
             Message::CompilerMessage(message) => {
-                warned = true;
-                printed.extend(message.message.rendered);
+                rendered.extend(message.message.rendered);
             }
-            Message::TextLine(line) => printed.extend([&line, "\n"]),
+            Message::TextLine(line) => text.extend([&line, "\n"]),
             _ => {}
         }
     }
-    match succeeded && !warned {
-        true => Ok(artifacts),
-        false => Err(printed),
+    match (rendered.is_empty(), succeeded) {
+        (true, true) => Ok(artifacts),
+        (true, false) => Err(text),
+        (false, _) => Err(rendered),
     }
 }
 
@@ -215,7 +216,10 @@ mod tests {
         let warning = r#"{"reason":"compiler-message","package_id":"a","target":{"kind":["lib"],
             "name":"a","src_path":"a","crate_types":["lib"]},"message":{"message":"unused","code":null,
             "level":"warning","spans":[],"children":[],"rendered":"warning: unused"}}"#;
-        let warned = artifacts(&warning.replace('\n', ""), true);
+        let warned = artifacts(
+            &format!("   Compiling a\n{}", warning.replace('\n', "")),
+            true,
+        );
         assert_eq!(warned.unwrap_err(), "warning: unused");
     }
 }
