@@ -112,8 +112,8 @@ fn build(share: Share) -> Result<Vec<Artifact>> {
     })
 }
 
-/// What cargo has built, from its messages. If the build has failed or warned, what the compiler has
-/// printed, or what cargo has if the compiler has printed nothing.
+/// Reads what cargo has built from its messages. If the build has failed or warned, the error is what
+/// the compiler has printed, or what cargo has if the compiler has printed nothing.
 fn artifacts(messages: &str, succeeded: bool) -> std::result::Result<Vec<Artifact>, String> {
     let (mut artifacts, mut rendered, mut text) = (Vec::new(), String::new(), String::new());
     for message in Message::parse_stream(messages.as_bytes()) {
