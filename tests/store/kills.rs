@@ -167,6 +167,17 @@ fn no_descriptor_and_no_process_is_left_after_kills() {
 }
 
 #[test]
+fn without_stores_all_clients_of_a_killed_worker_are_counted_as_lost() {
+    let server = Server::start(&["--workers", "1"]);
+    let mut clients = connect(&server, 20);
+    kill(clients[0].worker());
+    assert!(clients.iter_mut().all(Client::is_closed));
+    eventually("all are counted", || {
+        kept_and_lost(&server) == Some((0, 20))
+    });
+}
+
+#[test]
 fn without_its_store_a_worker_takes_its_clients_along() {
     let server = start(1, &[]);
     let mut clients = connect(&server, 50);

@@ -56,7 +56,7 @@ async fn serve(stream: TcpStream, peer: Address, acceptor: TlsAcceptor) {
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<_> = env::args().skip(1).collect();
     let [address, certificate, key, rest @ ..] = &arguments[..] else {
-        return Err("listen where, and with which files of a certificate and its key?".into());
+        return Err("usage: async_tls ADDRESS CERTIFICATE KEY [WORKERS]".into());
     };
     let certificates = CertificateDer::pem_file_iter(certificate)?.collect::<Result<_, _>>()?;
     let config = ServerConfig::builder()

@@ -53,7 +53,7 @@ async fn serve(stream: TcpStream, router: Router) {
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<_> = env::args().skip(1).collect();
     let [address, rest @ ..] = &arguments[..] else {
-        return Err("listen where?".into());
+        return Err("usage: axum_router ADDRESS [WORKERS]".into());
     };
     let workers = rest.first().map_or(Ok(1), |workers| workers.parse())?;
     let server = Server::new(workers).bind(address.as_str())?;

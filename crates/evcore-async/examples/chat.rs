@@ -91,7 +91,7 @@ async fn end_of_stay<T>(left: &Receiver<()>) -> Option<T> {
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let address = env::args().nth(1).ok_or("listen where?")?;
+    let address = env::args().nth(1).ok_or("usage: chat ADDRESS")?;
     Runtime::new()?.block_on(async {
         let listener = TcpListener::bind(address.as_str())?;
         eprintln!("listening on {}", listener.local_addr());

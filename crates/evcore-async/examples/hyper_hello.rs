@@ -55,7 +55,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         .partition(|argument| argument.starts_with("--"));
     let is_http2 = options.iter().any(|option| option == "--h2");
     let [address, rest @ ..] = &values[..] else {
-        return Err("listen where?".into());
+        return Err("usage: hyper_hello [--h2] ADDRESS [WORKERS]".into());
     };
     let workers = rest.first().map_or(Ok(1), |workers| workers.parse())?;
     let server = Server::new(workers).bind(address.as_str())?;

@@ -134,7 +134,7 @@ async fn serve(stream: TcpStream, upstream: Rc<Upstream>) {
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<_> = env::args().skip(1).collect();
     let [listen, upstream, rest @ ..] = &arguments[..] else {
-        return Err("listen where, and forward to which server?".into());
+        return Err("usage: hyper_proxy ADDRESS UPSTREAM [WORKERS]".into());
     };
     let address: Address = upstream.parse()?;
     let workers = rest.first().map_or(Ok(1), |workers| workers.parse())?;

@@ -14,7 +14,7 @@ const CAPACITY: u32 = 1024; // connections of each worker
 const PAUSE: Duration = Duration::from_millis(500); // in accepting, after a failed accept
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let listener = TcpListener::bind(env::args().nth(1).ok_or("listen where?")?)?;
+    let listener = TcpListener::bind(env::args().nth(1).ok_or("usage: foreign_loop ADDRESS")?)?;
     listener.set_nonblocking(true)?;
     eprintln!("listening on {}", listener.local_addr()?);
     let group = WorkerGroup::new(Policy::mutex(), 4)?;

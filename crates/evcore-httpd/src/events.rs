@@ -6,7 +6,7 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-use evcore::{Listener, clock::Clock};
+use evcore::{Listener, balancer::WorkerId, clock::Clock};
 use evcore_serve::{
     Event,
     prefork::{ExitCause, Reload, Upgrade, WorkerExit},
@@ -24,6 +24,8 @@ use crate::{
 /// The reactions of a server to events of its workers.
 pub struct Events {
     scoreboard: Scoreboard,
+    /// Each worker has a descriptor store, which reports the connections that are lost.
+    has_stores: bool,
     /// `None` once the server has ended.
     state: Mutex<Option<State>>,
 }
@@ -40,12 +42,14 @@ impl Events {
     /// Creates the reactions of a server that is about to start, with the listeners to announce.
     pub fn new(
         scoreboard: Scoreboard,
+        has_stores: bool,
         announced: &[Listener],
         pid_file: Option<PidFile>,
         files: SocketFiles,
     ) -> Self {
         Self {
             scoreboard,
+            has_stores,
             state: Mutex::new(Some(State {
                 clock: Clock::system(),
                 announce: Box::new(listeners::announcement(announced)),
@@ -117,6 +121,11 @@ impl Events {
             self.scoreboard.count(Number::Restarts, 1);
         }
         if exit.cause != ExitCause::Exited(0) || exit.stop.is_none() {
+            if !self.has_stores {
+                let worker = WorkerId::from_slot(exit.worker.slot);
+                let lost = self.scoreboard.read(worker).active;
+                self.scoreboard.count(Number::Lost, lost);
+            }
             log(format_args!("httpd: {exit}"));
         }
     }

@@ -101,7 +101,13 @@ fn serve(mut options: Options) -> Result<ExitCode, Box<dyn Error>> {
     });
     descriptors::log_shortage(options);
     let board = setup.scoreboard.clone();
-    let events = Arc::new(Events::new(board, &sets[0], pid_file, files));
+    let events = Arc::new(Events::new(
+        board,
+        options.fd_store,
+        &sets[0],
+        pid_file,
+        files,
+    ));
     let hook = Arc::clone(&events);
     let queue = ListenQueue::new(sets[0].iter().map(Listener::local_addr));
     let addresses = sets[0].iter().map(Listener::local_addr);

@@ -51,7 +51,7 @@ numbers! {
     Kept "counter", "kept", "httpd_connections_kept_total",
         "Connections of workers that died, which go on in other workers.";
     Lost "counter", "lost", "httpd_connections_lost_total",
-        "Connections that were closed because their worker died, as descriptor stores report them.";
+        "Connections that were closed because their worker died.";
     ListenQueue "gauge", "listen_queue", "httpd_listen_queue",
         "Clients that wait in the backlogs of the TCP listeners.";
     ListenOverflows "counter", "listen_overflows", "httpd_system_listen_overflows_total",

@@ -17,7 +17,10 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(60); // then a client that is
 const STATE_VERSION: u32 = 1;
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let server = Server::new(4).bind(env::args().nth(1).ok_or("listen where?")?)?;
+    let address = env::args()
+        .nth(1)
+        .ok_or("usage: prefork_echo ADDRESS [--threads]")?;
+    let server = Server::new(4).bind(address)?;
     for listener in server.listeners() {
         eprintln!("listening on {}", listener.local_addr());
     }

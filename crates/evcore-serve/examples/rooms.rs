@@ -27,7 +27,8 @@ const RECEIVED_MAX: usize = 8 * 1024;
 const UNSENT_MAX: usize = 32 * 1024;
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let server = Server::new(1).bind(env::args().nth(1).ok_or("listen where?")?)?;
+    let address = env::args().nth(1).ok_or("usage: rooms ADDRESS")?;
+    let server = Server::new(1).bind(address)?;
     for listener in server.listeners() {
         eprintln!("listening on {}", listener.local_addr());
     }

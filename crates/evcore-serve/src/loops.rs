@@ -47,8 +47,9 @@ impl Loops {
             .on_ready(move |worker| ready(Event::Ready(worker)))
             .on_stuck(move |worker| stuck(Event::Stuck(worker)))
             .on_exit(move |ended| {
-                group.release_dead(WorkerId::from_slot(ended.worker.slot));
+                // The hook still finds the gauges of the worker on its scoreboards.
                 exit(Event::Exited(ended));
+                group.release_dead(WorkerId::from_slot(ended.worker.slot));
             })
             .on_hang(move |worker, lasted| hang(Event::Hung(worker, lasted)))
             .on_kept(move |worker, counts| kept(Event::Kept(worker, counts)))

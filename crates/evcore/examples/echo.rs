@@ -20,8 +20,9 @@ const IDLE: Timer = Timer::new(0); // each connection has the timers 0 and 1, fo
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut args = env::args().skip(1);
-    let listener = Listener::bind(args.next().ok_or("listen where?")?)?;
-    let idle = Duration::from_secs_f64(args.next().ok_or("idle for how many seconds?")?.parse()?);
+    let mut next = || args.next().ok_or("usage: echo ADDRESS SECONDS");
+    let listener = Listener::bind(next()?)?;
+    let idle = Duration::from_secs_f64(next()?.parse()?);
     eprintln!("listening on {}", listener.local_addr());
     let mut clients = Connections::new();
     let builder = EventLoop::builder().listener(listener);

@@ -60,9 +60,10 @@ impl Client {
 
 fn main() -> std::result::Result<(), Box<dyn Error>> {
     let mut args = env::args().skip(1);
-    let listener = Listener::bind(args.next().ok_or("listen where?")?)?;
-    let threads = args.next().ok_or("how many threads?")?.parse()?;
-    let limit = args.next().ok_or("how many jobs?")?.parse()?;
+    let mut next = || args.next().ok_or("usage: offload ADDRESS THREADS JOBS");
+    let listener = Listener::bind(next()?)?;
+    let threads = next()?.parse()?;
+    let limit = next()?.parse()?;
     eprintln!("listening on {}", listener.local_addr());
     let mut ev = EventLoop::builder().listener(listener).build()?;
     let handle = ev.handle();

@@ -53,7 +53,10 @@ impl Job {
 fn main() -> Result<(), Box<dyn Error>> {
     let mut args = env::args().skip(1).peekable();
     let by_sigchld = args.next_if_eq("--sigchld").is_some() || cfg!(not(target_os = "linux"));
-    let timeout = args.next().ok_or("seconds for a stop?")?.parse()?;
+    let timeout = args
+        .next()
+        .ok_or("usage: processes [--sigchld] SECONDS COMMAND...")?
+        .parse()?;
     let mut ev = EventLoop::builder().build()?;
     let (mut signals, mut jobs) = (TokenMap::new(), TokenMap::<Job>::new());
     // The signals are watched before the first child starts, so that no SIGCHLD is lost.

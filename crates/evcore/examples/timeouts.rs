@@ -64,9 +64,13 @@ impl Client {
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut args = env::args().skip(1);
-    let listener = Listener::bind(args.next().ok_or("listen where?")?)?;
-    let whole = Duration::from_secs_f64(args.next().ok_or("seconds for a request?")?.parse()?);
-    let idle = Duration::from_secs_f64(args.next().ok_or("idle for how many seconds?")?.parse()?);
+    let mut next = || {
+        args.next()
+            .ok_or("usage: timeouts ADDRESS REQUEST_SECONDS IDLE_SECONDS")
+    };
+    let listener = Listener::bind(next()?)?;
+    let whole = Duration::from_secs_f64(next()?.parse()?);
+    let idle = Duration::from_secs_f64(next()?.parse()?);
     eprintln!("listening on {}", listener.local_addr());
     let mut clients = Connections::new();
     let mut ev = EventLoop::builder().listener(listener).build()?;

@@ -107,10 +107,13 @@ impl Server {
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut args = env::args().skip(1);
-    let mut next = |what| args.next().ok_or(what);
-    let listener = Listener::bind(next("listen where?")?)?;
-    let certificates = CertificateDer::pem_file_iter(next("which certificate?")?)?;
-    let key = PrivateKeyDer::from_pem_file(next("which key?")?)?;
+    let mut next = || {
+        args.next()
+            .ok_or("usage: tls ADDRESS CERTIFICATE KEY SECONDS")
+    };
+    let listener = Listener::bind(next()?)?;
+    let certificates = CertificateDer::pem_file_iter(next()?)?;
+    let key = PrivateKeyDer::from_pem_file(next()?)?;
     let config = ServerConfig::builder().with_no_client_auth();
     eprintln!("listening on {}", listener.local_addr());
     let builder = EventLoop::builder().listener(listener);
@@ -119,7 +122,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     pipe::register(SIGQUIT, signals)?; // the handler writes a byte
     let mut server = Server {
         config: Arc::new(config.with_single_cert(certificates.collect::<Result<_, _>>()?, key)?),
-        idle: Duration::from_secs_f64(next("idle for how many seconds?")?.parse()?),
+        idle: Duration::from_secs_f64(next()?.parse()?),
         clients: Connections::new(),
         quit: ev.add(&quit, Interest::READ, Mode::Level)?,
     };

@@ -119,9 +119,10 @@ impl Responder {
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut args = env::args().skip(1);
-    let socket = UdpSocket::bind(args.next().ok_or("listen where?")?)?;
+    let mut next = || args.next().ok_or("usage: udp ADDRESS ANSWERED_ADDRESS");
+    let socket = UdpSocket::bind(next()?)?;
     socket.set_nonblocking(true)?;
-    let address = args.next().ok_or("answer which address?")?.parse()?;
+    let address = next()?.parse()?;
     let mut ev = EventLoop::builder().build()?;
     let token = ev.add(&socket, Interest::READ, Mode::Level)?;
     eprintln!("listening on {}", socket.local_addr()?);

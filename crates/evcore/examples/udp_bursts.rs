@@ -53,7 +53,7 @@ fn lose(sent: io::Result<()>) -> io::Result<()> {
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut args = env::args().skip(1);
-    let socket = UdpSocket::bind(args.next().ok_or("listen where?")?)?;
+    let socket = UdpSocket::bind(args.next().ok_or("usage: udp_bursts ADDRESS [--one]")?)?;
     socket.set_nonblocking(true)?;
     let is_one_by_one = args.next().is_some_and(|option| option == "--one");
     // `UdpSocketState::new` switches GRO on, so it is called only in the mode that uses it.

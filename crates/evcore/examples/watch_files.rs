@@ -6,7 +6,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     use evcore::{EventLoop, Interest, Mode, Step};
     use inotify::{Inotify, WatchMask};
 
-    let directory = std::env::args_os().nth(1).ok_or("watch which directory?")?;
+    let directory = std::env::args_os()
+        .nth(1)
+        .ok_or("usage: watch_files DIRECTORY")?;
     let directory = std::path::PathBuf::from(directory);
     let mut changes = Inotify::init()?;
     // A file was closed after writing, replaced by another one, as editors and deployments do, or
