@@ -40,7 +40,8 @@ pub(super) fn assert_refusal(
 #[test]
 fn a_bad_option_is_named_with_the_allowed_values() {
     let cases: &[(&[&str], &[&str])] = &[
-        (&["--nonsense"], &["--nonsense"]),
+        (&["--nonsense"], &["--nonsense", "--help"]),
+        (&["--worker", "2"], &["--worker'", "mean '--workers'?"]),
         (&["-x"], &["-x"]),
         (&["word"], &["word"]),
         (&["--listen"], &["--listen"]),
@@ -226,6 +227,14 @@ fn help_lists_every_option_and_succeeds() {
 }
 
 #[test]
+fn the_version_is_that_of_the_package() {
+    let output = run(&["--version"]);
+    assert!(output.status.success());
+    let expected = format!("httpd {}\n", env!("CARGO_PKG_VERSION"));
+    assert_eq!(String::from_utf8_lossy(&output.stdout), expected);
+}
+
+#[test]
 fn help_that_cannot_be_printed_is_an_error_of_one_line() {
     let (stdout, reader) = UnixStream::pair().expect("a pair of sockets");
     drop(reader);
@@ -238,7 +247,11 @@ fn help_that_cannot_be_printed_is_an_error_of_one_line() {
 fn an_address_in_use_is_an_error_of_one_line() {
     let server = Server::start(&["--workers", "0"]);
     let address = server.address().to_string();
-    assert_refused(&["--listen", &address], 1, &[&address, "in use"]);
+    assert_refused(
+        &["--listen", &address],
+        1,
+        &[&address, "in use", "--listen"],
+    );
 }
 
 #[test]

@@ -96,7 +96,7 @@ pub fn open(
             let is_managed = by_manager && claimed.is_some();
             let listener = match claimed {
                 Some(listener) => with_options(listener, options)?,
-                None => bind(address, options)?,
+                None => bind(address, options).map_err(|error| format!("{error} (--listen)"))?,
             };
             if !is_managed {
                 files.add(&listener);

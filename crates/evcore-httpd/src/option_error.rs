@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 /// The error for a bad command line: one line that names the option and the allowed values.
 #[derive(Debug)]
@@ -23,7 +23,11 @@ impl From<clap::Error> for OptionError {
         let words: Vec<_> = first.split_whitespace().collect();
         let mut line = words.join(" ");
         if error.kind() == ErrorKind::UnknownArgument {
-            line.push_str("; --help lists the options");
+            let similar = match error.get(ContextKind::SuggestedArg) {
+                Some(ContextValue::String(similar)) => format!("did you mean '{similar}'? "),
+                _ => String::new(),
+            };
+            line.push_str(&format!("; {similar}--help lists the options"));
         }
         Self(line)
     }

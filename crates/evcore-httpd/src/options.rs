@@ -11,7 +11,6 @@ use std::{ffi::OsString, path::PathBuf, time::Duration};
 use clap::{
     Arg, ArgAction, ArgMatches, CommandFactory, FromArgMatches, Parser,
     builder::{OsStringValueParser, TypedValueParser},
-    error::ErrorKind,
     parser::ValueSource,
 };
 use evcore::{balancer::Policy, net::Address, poller::BackendKind};
@@ -56,6 +55,7 @@ With --workers 0, only TERM, INT, QUIT and USR1 are handled.";
 #[derive(Clone, Debug, Parser)]
 #[command(name = "httpd", args_override_self = true, term_width = 100)]
 #[command(disable_help_flag = true, after_help = PATHS_AND_SIGNALS)]
+#[command(version, disable_version_flag = true)]
 #[command(override_usage = "httpd [OPTIONS]")]
 pub struct Options {
     /// `ADDRESS:PORT`, `[IPV6]:PORT` or `unix:PATH`; may be repeated. Sockets that a service manager
@@ -252,7 +252,7 @@ pub enum Command {
     /// Serves with these options.
     Serve(Box<Options>),
     /// Prints this text.
-    Help(String),
+    Print(String),
 }
 
 /// Parses the arguments, without the name of the program.
@@ -264,9 +264,7 @@ pub fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Command, Optio
     let program = std::iter::once("httpd".into());
     let matches = match command().try_get_matches_from(program.chain(arguments)) {
         Ok(matches) => matches,
-        Err(error) if error.kind() == ErrorKind::DisplayHelp => {
-            return Ok(Command::Help(error.to_string()));
-        }
+        Err(error) if !error.use_stderr() => return Ok(Command::Print(error.to_string())),
         Err(error) => return Err(error.into()),
     };
     let options = Options::from_arg_matches(&matches)?;
@@ -278,7 +276,9 @@ pub fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Command, Optio
 pub fn table() -> clap::Command {
     let help = Arg::new("help").short('h').long("help");
     let help = help.action(ArgAction::HelpShort).help("Print this text");
-    Options::command().arg(help)
+    let version = Arg::new("version").short('V').long("version");
+    let version = version.action(ArgAction::Version).help("Print the version");
+    Options::command().args([help, version])
 }
 
 /// Returns the table for a terminal, without the backquotes that `docs/httpd.md` has.

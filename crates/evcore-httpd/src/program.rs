@@ -56,10 +56,12 @@ pub fn run() -> ExitCode {
             ExitCode::from(1)
         }),
         // `print!` would panic on an error.
-        Ok(Command::Help(text)) => match io::stdout().write_all(text.as_bytes()) {
+        Ok(Command::Print(text)) => match io::stdout().write_all(text.as_bytes()) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {
-                log(format_args!("httpd: --help cannot be printed: {error}"));
+                log(format_args!(
+                    "httpd: --help or --version cannot be printed: {error}"
+                ));
                 ExitCode::from(1)
             }
         },

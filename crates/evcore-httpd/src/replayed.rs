@@ -285,7 +285,7 @@ fn options_of(start: &Start) -> Result<Options, Box<dyn Error + Send + Sync>> {
     let parsed = options::parse(needed(&start.arguments).map(Into::into));
     let mut options = match parsed.map_err(|error| format!("the recorded command line: {error}"))? {
         Command::Serve(options) => options,
-        Command::Help(_) => return Err("the recorded command line has no options".into()),
+        Command::Print(_) => return Err("the recorded command line has no options".into()),
     };
     // The recorded command line may ask for one worker for each CPU.
     options.processes = start.workers;
