@@ -143,7 +143,7 @@ mod tests {
 
     fn any_call() -> impl Strategy<Value = Call> {
         let bytes = prop::collection::vec(any::<u8>(), 0..40);
-        (0..24_u8, any::<u32>(), any::<i64>(), bytes).prop_map(|(what, of, result, bytes)| {
+        (0..25_u8, any::<u32>(), any::<i64>(), bytes).prop_map(|(what, of, result, bytes)| {
             let what = What::from_number(what).expect("it is a kind");
             Call::new(what, of, result).with_bytes(&bytes)
         })

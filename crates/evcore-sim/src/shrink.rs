@@ -23,7 +23,7 @@ pub(crate) struct Failure {
     pub(crate) end_ns: u64,
 }
 
-/// Maximum number of runs in a search.
+/// Maximum number of runs in a search. One more run lists the faults that occurred.
 const RUNS_MAX: u32 = 120;
 
 /// Number of seeds with which each number of clients is tried.
@@ -63,9 +63,11 @@ struct Search<F> {
 impl<F: FnMut(&Candidate) -> Option<Failure>> Search<F> {
     /// Tries a candidate, and keeps it if it fails. Returns whether it was kept.
     fn try_candidate(&mut self, candidate: Candidate) -> bool {
-        if self.runs == RUNS_MAX {
-            return false;
-        }
+        self.runs < RUNS_MAX && self.run(candidate)
+    }
+
+    /// Runs a candidate, and keeps it if it fails. Returns whether it was kept.
+    fn run(&mut self, candidate: Candidate) -> bool {
         self.runs += 1;
         let Some(failure) = (self.fails)(&candidate) else {
             return false;
@@ -148,8 +150,7 @@ impl<F: FnMut(&Candidate) -> Option<Failure>> Search<F> {
             ..self.best
         };
         if candidate != self.best {
-            self.runs = self.runs.min(RUNS_MAX - 1);
-            self.try_candidate(candidate);
+            self.run(candidate);
         }
     }
 

@@ -219,7 +219,7 @@ impl App for EchoWorker {
             Step::Ready(token, ready) => self.ready(token, ready),
             Step::Evict(token) => self.evict(token),
             Step::ShuttingDown => {}
-            Step::Expired(..) | Step::Woken => panic!("nothing was armed, and nobody wakes it"),
+            Step::Expired(..) | Step::Woken => panic!("no timer is armed, and no handle wakes the loop"),
         }
     }
 

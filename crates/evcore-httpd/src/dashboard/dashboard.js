@@ -45,7 +45,7 @@ const span = () => Math.min(WINDOW_MS, Math.max(SHORTEST_MS, edge() - (state.sam
 
 const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 const oneDigit = new Intl.NumberFormat("en", { minimumFractionDigits: 1, maximumFractionDigits: 1 });
-const text = (value, format = (it) => whole.format(it)) =>
+const text = (value, format = (number) => whole.format(number)) =>
   value === null || value === undefined || Number.isNaN(value) ? "–" : format(value);
 const rate = (value) => (value < 100 ? oneDigit : whole).format(value);
 const jain = (value) => value.toFixed(3);
@@ -124,7 +124,7 @@ function newest(workers) {
 /** The highest figure of any worker. */
 function worst(workers, name) {
   const highest = (quantile) => Math.max(...workers.map((worker) => worker[name][quantile]));
-  return workers.length ? Object.fromEntries(QUANTILES.map((it) => [it, highest(it)])) : null;
+  return workers.length ? Object.fromEntries(QUANTILES.map((quantile) => [quantile, highest(quantile)])) : null;
 }
 
 /** What a counter grew by in a second; `null` without an earlier sample of the same server. */
@@ -172,7 +172,7 @@ function note(kind, sample, what) {
 }
 
 function noteChanges(before, sample) {
-  const [restarts, reloads] = ["restarts", "reloads"].map((it) => sample.status[it] - before.status[it]);
+  const [restarts, reloads] = ["restarts", "reloads"].map((name) => sample.status[name] - before.status[name]);
   if (reloads > 0) note("reload", sample, `${reloads === 1 ? "reload" : `${reloads} reloads`}: new workers have taken over`);
   if (restarts > 0) note("restart", sample, whichRestarted(before, sample, restarts));
 }
@@ -210,7 +210,7 @@ function shown() {
 function linear(max) {
   const rough = Math.max(max * 1.12, 1) / 4;
   const magnitude = 10 ** Math.floor(Math.log10(rough));
-  const step = Math.max(1, [1, 2, 5, 10].find((it) => it * magnitude >= rough) * magnitude);
+  const step = Math.max(1, [1, 2, 5, 10].find((factor) => factor * magnitude >= rough) * magnitude);
   const top = Math.ceil((max * 1.12) / step) * step || step;
   const ticks = Array.from({ length: Math.round(top / step) + 1 }, (_, at) => at * step);
   return { ticks, place: (value) => value / top };
@@ -260,8 +260,8 @@ class Plot {
     this.width = width;
     this.height = height;
     const series = this.series();
-    const values = series.flatMap(({ of }) => state.samples.map(of)).filter((it) => it !== null && it !== undefined);
-    const positive = values.filter((it) => it > 0);
+    const values = series.flatMap(({ of }) => state.samples.map(of)).filter((value) => value !== null && value !== undefined);
+    const positive = values.filter((value) => value > 0);
     this.range = this.scale(Math.max(0, ...values), positive.length ? Math.min(...positive) : 1);
     const [gone, grid, marks, lines] = this.parts;
     gone.replaceChildren(...this.goneBands());
@@ -285,7 +285,7 @@ class Plot {
   /** Where the grid ends: behind the bars, if they stand beside the plot. */
   right() {
     if (!this.beside) return this.width;
-    const [own, other] = [this.element, this.beside].map((it) => it.getBoundingClientRect());
+    const [own, other] = [this.element, this.beside].map((element) => element.getBoundingClientRect());
     return other.left > own.left + 1 ? other.right - own.left : this.width;
   }
 
@@ -389,7 +389,7 @@ const single = (of, format) => () => [{ name: "line", of, text: format }];
 function workerLines() {
   const indices = new Set(state.samples.flatMap((sample) => [...sample.byIndex.keys()]));
   const activeOf = (sample, index) =>
-    sample.status.workers.reduce((sum, it) => sum + (it.worker === index ? it.active : 0), 0);
+    sample.status.workers.reduce((sum, worker) => sum + (worker.worker === index ? worker.active : 0), 0);
   return [...indices].sort((a, b) => a - b).map((index) => ({
     name: `worker w${index % 8}`,
     of: (sample) => activeOf(sample, index),
@@ -399,7 +399,7 @@ function workerLines() {
 const connections = new Plot($("chart-connections"), {
   series: workerLines,
   scale: linear,
-  tick: (it) => whole.format(it),
+  tick: (value) => whole.format(value),
   beside: $("bars"),
 });
 
@@ -407,13 +407,13 @@ const charts = [
   chart("chart-requests", "Requests per second", {
     series: single((sample) => sample.requests, rate),
     scale: linear,
-    tick: (it) => whole.format(it),
+    tick: (value) => whole.format(value),
     hasArea: true,
   }),
   chart("chart-accepts", "Accepts per second", {
     series: single((sample) => sample.accepts, rate),
     scale: linear,
-    tick: (it) => whole.format(it),
+    tick: (value) => whole.format(value),
     hasArea: true,
   }),
   chart("chart-jain", "Jain index (1 is even)", {
@@ -520,7 +520,7 @@ function drawTable(sample) {
       const process = cell("pid", isOld ? `${worker.pid}, draining` : `${worker.pid}`);
       const numbers = [...counts(worker), ...LOOP.map((name) => cell(name, text(worker[name])))];
       const times = ["turn_us", "timer_lateness_us"].flatMap((name) =>
-        QUANTILES.map((it) => cell(`${name}.${it}`, text(worker[name][it], microseconds))),
+        QUANTILES.map((quantile) => cell(`${name}.${quantile}`, text(worker[name][quantile], microseconds))),
       );
       const up = cell("uptime_ms", text(worker.uptime_ms, duration));
       const memory = cell("memory_bytes", text(worker.memory_bytes, bytes));
@@ -536,7 +536,7 @@ function drawTable(sample) {
 
 /** The time lines as a table, as they were when it was opened. */
 function drawHistory() {
-  const times = (it) => QUANTILES.map((quantile) => text(it?.[quantile], microseconds));
+  const times = (of) => QUANTILES.map((quantile) => text(of?.[quantile], microseconds));
   const row = (sample) => [
     clock(sample.status.time_ms),
     text(sample.status.active),

@@ -168,4 +168,5 @@ fn a_full_recording_is_replayed_to_its_last_whole_turn() {
     assert!(replayed.requests > 20 && replayed.requests < recorded.requests);
     // The replay has no step of the turn that did not fit, and all steps of the turn before it.
     assert!(recorded.steps.starts_with(&replayed.steps));
+    assert_eq!(replay.turn() + 1, Recording::read(&bytes).unwrap().len());
 }

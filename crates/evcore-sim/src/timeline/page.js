@@ -28,17 +28,17 @@ const state = {
 function placesByTime() {
   const first = moments.length ? moments[0][TIME] : 0;
   const whole = moments.length ? moments[last][TIME] - first : 0;
-  return moments.map((it, index) => (whole ? (it[TIME] - first) / whole : index / Math.max(1, last)));
+  return moments.map((moment, index) => (whole ? (moment[TIME] - first) / whole : index / Math.max(1, last)));
 }
 
 /** A moment has its room, and a pause a little more if it is longer. */
 function placesByMoment() {
   let place = 0;
-  const places = moments.map((it, index) => {
-    const gap = index ? it[TIME] - moments[index - 1][TIME] : 0;
+  const places = moments.map((moment, index) => {
+    const gap = index ? moment[TIME] - moments[index - 1][TIME] : 0;
     return (place += index ? 1 + Math.log10(1 + gap) / 3 : 0);
   });
-  return places.map((it) => (place ? it / place : 0));
+  return places.map((start) => (place ? start / place : 0));
 }
 
 const axes = { moments: placesByMoment(), time: placesByTime() };
@@ -176,9 +176,9 @@ function shape(pen, kind, x, y) {
 // ---- The panels ----
 
 function element(name, properties = {}, ...children) {
-  const it = Object.assign(document.createElement(name), properties);
-  it.append(...children);
-  return it;
+  const node = Object.assign(document.createElement(name), properties);
+  node.append(...children);
+  return node;
 }
 
 /** The state of a row at the cursor: the text, and whether it begins there. */
@@ -197,11 +197,11 @@ function stateOf([, changes]) {
 
 function showState() {
   const rows = data.rows.map((row) => [data.texts[row[0]], stateOf(row)]);
-  const shown = rows.filter(([, it]) => it && it.text);
+  const shown = rows.filter(([, row]) => row && row.text);
   $("state").replaceChildren(
-    ...shown.map(([name, it]) =>
-      element("tr", { className: it.isNew ? "is-new" : "" },
-        element("th", { scope: "row", textContent: name }), element("td", { textContent: it.text }))),
+    ...shown.map(([name, row]) =>
+      element("tr", { className: row.isNew ? "is-new" : "" },
+        element("th", { scope: "row", textContent: name }), element("td", { textContent: row.text }))),
   );
 }
 
@@ -209,9 +209,9 @@ function showLines() {
   const first = Math.max(0, Math.min(state.cursor - (LINES >> 1), last - LINES + 1));
   const around = moments.slice(first, first + LINES);
   $("lines").replaceChildren(
-    ...around.map((it, offset) => {
-      const time = element("time", { textContent: seconds(it[TIME]) });
-      const text = `${SHAPES[data.kinds[it[KIND]]]} ${data.texts[it[TEXT]]}`;
+    ...around.map((moment, offset) => {
+      const time = element("time", { textContent: seconds(moment[TIME]) });
+      const text = `${SHAPES[data.kinds[moment[KIND]]]} ${data.texts[moment[TEXT]]}`;
       const item = element("li", {}, time, element("span", { textContent: text }));
       if (first + offset === state.cursor) item.setAttribute("aria-current", "true");
       item.addEventListener("click", () => go(first + offset));
@@ -224,15 +224,15 @@ function show() {
   draw();
   showState();
   showLines();
-  const it = moments[state.cursor];
-  const text = it ? `${seconds(it[TIME])}: ${data.texts[it[TEXT]]}` : "Nothing happened.";
+  const moment = moments[state.cursor];
+  const text = moment ? `${seconds(moment[TIME])}: ${data.texts[moment[TEXT]]}` : "Nothing happened.";
   $("at").textContent = text;
   canvas.setAttribute("aria-valuemin", "0");
   canvas.setAttribute("aria-valuemax", String(last));
   canvas.setAttribute("aria-valuenow", String(state.cursor));
   canvas.setAttribute("aria-valuetext", text);
   [...$("lanes").children].forEach((lane, index) =>
-    lane.classList.toggle("is-current", Boolean(it) && index === it[OF_LANE]));
+    lane.classList.toggle("is-current", Boolean(moment) && index === moment[OF_LANE]));
   $("axis").setAttribute("aria-pressed", String(state.byTime));
 }
 
@@ -269,8 +269,8 @@ function next(direction, isWanted) {
   return state.cursor;
 }
 
-const isFault = (it) => data.kinds[it[KIND]] === "Fault";
-const isOfLane = (it) => it[OF_LANE] === moments[state.cursor][OF_LANE];
+const isFault = (moment) => data.kinds[moment[KIND]] === "Fault";
+const isOfLane = (moment) => moment[OF_LANE] === moments[state.cursor][OF_LANE];
 const toFault = (direction) => go(next(direction, isFault));
 
 function swapAxis() {
@@ -334,7 +334,7 @@ $("fault-before").addEventListener("click", () => toFault(-1));
 $("fault-after").addEventListener("click", () => toFault(1));
 $("find").addEventListener("change", () => {
   const wanted = $("find").value;
-  if (wanted) go(next(1, (it) => data.texts[it[TEXT]].includes(wanted)));
+  if (wanted) go(next(1, (moment) => data.texts[moment[TEXT]].includes(wanted)));
 });
 
 // ---- The beginning ----

@@ -21,7 +21,7 @@ impl Situation<'_> {
 
     pub(crate) fn holder_name(&self, holder: Holder) -> String {
         match holder {
-            Holder::None => "nobody".to_owned(),
+            Holder::None => "no holder".to_owned(),
             Holder::Backlog => "the backlog".to_owned(),
             Holder::Process(process) => self.process_name(process),
             Holder::Client(number) => format!("client {number}"),

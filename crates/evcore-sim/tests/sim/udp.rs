@@ -189,9 +189,9 @@ impl Responder {
 
 /// The client repeats questions without an answer. In the end each question has exactly one answer.
 #[test]
-fn a_client_that_repeats_has_every_answer_under_all_faults() {
+fn a_client_that_repeats_has_every_answer_despite_faults() {
     let mut faults = [0; 3];
-    let name = "a_client_that_repeats_has_every_answer_under_all_faults";
+    let name = "a_client_that_repeats_has_every_answer_despite_faults";
     let seeds = check(name, 0..100, |sim| {
         sim.set_faults(Faults::all().without(Fault::ClockJump));
         let (mut responder, client) = (Responder::new(sim), client(sim));
