@@ -51,7 +51,7 @@ Signals, to the master:
   WINCH      send QUIT to the workers; HUP starts new ones
 With --workers 0, only TERM, INT, QUIT and USR1 are handled.";
 
-/// An HTTP server on every part of evcore.
+/// An HTTP server on evcore.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "httpd", args_override_self = true, term_width = 100)]
 #[command(disable_help_flag = true, after_help = PATHS_AND_SIGNALS)]

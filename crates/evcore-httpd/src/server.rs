@@ -345,7 +345,8 @@ impl<L: Acceptor<Stream: Transport>> Server<L> {
         }
         if self.full.should_log(stats.full, clock) {
             log(format_args!(
-                "{} [alert] {}: {} connections are not enough; new clients wait. Raise --connections",
+                "{} [alert] {}: {} connections are not enough; new clients wait, or idle \
+                 ones are closed for them. Raise --connections",
                 clock.error_log_time(),
                 std::process::id(),
                 self.options.connections

@@ -29,7 +29,7 @@ pub(crate) fn refuse(workers: Workers, settings: Settings) -> io::Result<()> {
             "a descriptor store is for the worker processes of Server::run"
         }
         Workers::Threads | Workers::Here if settings.has_hang_timeout => {
-            "hang_timeout is for worker processes, because a thread cannot be killed"
+            "hang_timeout is for worker processes that have a master: a thread cannot be killed"
         }
         _ => return Ok(()),
     };

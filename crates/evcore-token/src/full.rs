@@ -27,7 +27,10 @@ impl<T> fmt::Debug for Full<T> {
 
 impl<T> fmt::Display for Full<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("cannot insert: the table is full; remove a value, or create the table with a higher limit")
+        f.write_str(
+            "cannot insert: the table is full; \
+             remove a value, or create the table with a higher limit",
+        )
     }
 }
 

@@ -143,6 +143,9 @@ impl IdleList {
     /// Begins a shutdown, after which no mark is set. Returns the grace if connections became idle
     /// within a grace before `now_ns`, and `None` otherwise.
     pub fn begin_shutdown(&mut self, now_ns: u64) -> Option<u64> {
+        if self.waiting.is_some() {
+            return Some(self.grace_ns); // the shutdown has begun before
+        }
         self.next_mark_ns = NEVER;
         let by_age = (1..=MARKS).map(|n| (self.newest + n) % MARKS);
         let after = by_age
@@ -260,6 +263,22 @@ mod tests {
         list.end_grace();
         assert_eq!(evicted_at_once(&mut list), [0]);
         assert!(list.list.is_empty());
+    }
+
+    #[test]
+    fn a_second_shutdown_does_not_change_which_connections_wait() {
+        let mut list = IdleList::with_expected(10, 1000);
+        list.touch(0, 0);
+        list.touch(1, 100);
+        assert_eq!(list.begin_shutdown(1_050), Some(1000));
+        for now_ns in [1_060, 9_000] {
+            assert_eq!(list.begin_shutdown(now_ns), Some(1000));
+        }
+        assert_eq!(list.next_of_shutdown(), Some(0));
+        list.remove(0);
+        assert_eq!(list.next_of_shutdown(), None);
+        list.end_grace();
+        assert_eq!(evicted_at_once(&mut list), [1]);
     }
 
     #[test]

@@ -261,6 +261,7 @@ impl<L: Acceptor> Accepting<L> {
                     return None;
                 }
                 Err(error) => {
+                    stats.aborted += u64::from(matches!(error, Error::Aborted { .. }));
                     self.listeners.suspend(id, error, clock, stats);
                     self.coordinator.on_listeners_changed();
                     self.coordinator.on_clients_left();

@@ -26,7 +26,7 @@ pub enum Error {
     /// The limit of connections is reached, or every token is in use.
     #[error(
         "the loop is full: its limit is {limit}; \
-         close a connection, or give Builder::connections a higher limit"
+         close a connection or remove a token, or give Builder::connections a higher limit"
     )]
     Full {
         /// The limit.

@@ -97,6 +97,7 @@ fn a_listener_that_only_loses_connections_is_suspended() {
     let error = ev.listeners().take_error().unwrap();
     assert!(matches!(error.source, Error::Aborted { .. }), "{error}");
     let calls = script.calls.get();
+    assert_eq!(ev.stats().aborted, u64::from(calls));
     for _ in 0..3 {
         turn(&mut ev);
         assert!(!ev.stats().listening);

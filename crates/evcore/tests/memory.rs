@@ -177,7 +177,7 @@ impl Acceptor for Numbered {
 
 /// A full loop and its connections. Both timers of every connection are armed, and every queue has
 /// room.
-fn full_house<L: Acceptor>(mut ev: EventLoop<L>) -> (EventLoop<L>, TokenMap<()>) {
+fn with_connections<L: Acceptor>(mut ev: EventLoop<L>) -> (EventLoop<L>, TokenMap<()>) {
     let mut conns = TokenMap::new();
     fill(&mut ev, &mut conns, CONNECTIONS, number);
     (ev, conns)
@@ -212,7 +212,7 @@ fn fill<'a, L: Acceptor>(
 /// Most tables grow by a quarter, so a connection costs the most just after a growth, and the least
 /// just before it.
 #[test]
-fn whatever_their_number_connections_take_no_more_than_is_said() {
+fn connections_of_any_number_take_at_most_the_documented_bytes() {
     let sweep = (0..).map(|n| 1_000 + n * 950).take_while(|n| *n <= 20_000);
     for connections in sweep.chain(growths()) {
         for limit in [connections, 2 * connections] {
@@ -230,7 +230,7 @@ fn whatever_their_number_connections_take_no_more_than_is_said() {
 }
 
 #[test]
-fn a_connection_takes_no_more_than_is_said_on_any_backend() {
+fn a_connection_takes_at_most_the_documented_bytes_on_measured_backends() {
     let end = UnixStream::pair().unwrap().0;
     let descriptors = raise_descriptors();
     for connections in growths() {
@@ -336,7 +336,7 @@ fn turns_allocate_nothing() {
                 .flight_recorder(100),
         )
         .backend(RoundRobin::new());
-    let (mut ev, mut conns) = full_house(builder.build().unwrap());
+    let (mut ev, mut conns) = with_connections(builder.build().unwrap());
 
     let rounds = 3 * CONNECTIONS / 100;
     let (mut steps, mut before) = (0, 0);

@@ -433,7 +433,7 @@ fn with_a_resolution_the_loop_sleeps_from_tick_to_tick() {
 }
 
 #[test]
-fn with_a_resolution_no_timer_is_early_by_anybodys_clock() {
+fn with_a_resolution_no_timer_is_early_by_the_systems_clock() {
     let resolution = Duration::from_millis(20);
     for kind in &BackendKind::usable() {
         let builder = EventLoop::builder().poller(*kind);

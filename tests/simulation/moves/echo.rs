@@ -219,7 +219,9 @@ impl App for EchoWorker {
             Step::Ready(token, ready) => self.ready(token, ready),
             Step::Evict(token) => self.evict(token),
             Step::ShuttingDown => {}
-            Step::Expired(..) | Step::Woken => panic!("no timer is armed, and no handle wakes the loop"),
+            Step::Expired(..) | Step::Woken => {
+                panic!("no timer is armed, and no handle wakes the loop")
+            }
         }
     }
 

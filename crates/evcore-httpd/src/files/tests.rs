@@ -236,11 +236,13 @@ proptest! {
         paths in prop::collection::vec(prop::collection::vec(component(), 1..6), 1..40)
     ) {
         let tree = Tree::new();
-        for (links, resolves_links) in [(40, true), (0, false)] {
-            let mut files = tree.files(resolves_links);
+        // Only Linux follows links within a directory by itself.
+        let modes = [(0, false), (40, true)];
+        for (links, resolves_links) in &modes[..if cfg!(target_os = "linux") { 2 } else { 1 }] {
+            let mut files = tree.files(*resolves_links);
             for path in &paths {
                 let path = path.join("/");
-                let expected = decode(&path).and_then(|path| tree.resolve(&path, links));
+                let expected = decode(&path).and_then(|path| tree.resolve(&path, *links));
                 // The second time, the file may come from the cache.
                 for _ in 0..2 {
                     let found = content(&mut files, &format!("/files/{path}"));

@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn clients_that_nobody_accepts_are_counted() {
+    fn clients_that_wait_in_the_backlog_are_counted() {
         for address in ["127.0.0.1:0", "[::1]:0"] {
             let Ok(listener) = TcpListener::bind(address) else {
                 continue; // without IPv6

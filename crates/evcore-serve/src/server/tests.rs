@@ -34,7 +34,7 @@ fn a_single_worker_shares_its_listeners_by_no_policy() {
 }
 
 #[test]
-fn an_error_before_the_first_turn_is_a_failed_start() {
+fn an_error_is_a_failed_start_until_the_first_turn() {
     let (start, lines) = server(1);
     let outcome = start.run_threads(|_| Err("out of luck")).unwrap();
     assert_eq!(outcome, Outcome::AllRefused);

@@ -247,7 +247,7 @@ fn a_notification_ends_the_wait_and_the_next_plan_answers_it() {
 }
 
 #[test]
-fn a_turn_looks_for_no_notification_that_is_an_event() {
+fn with_a_watched_notifier_no_turn_looks_for_a_notification() {
     let (mut fixture, member) = away();
     fixture.turn();
     member.looks();

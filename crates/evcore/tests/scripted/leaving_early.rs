@@ -11,7 +11,7 @@ use crate::{
 
 /// Causes two steps of each kind, except a single `Woken`. Returns the expected steps, in any
 /// order.
-fn two_of_everything(fixture: &mut Fixture) -> Vec<Recorded> {
+fn two_steps_of_most_kinds(fixture: &mut Fixture) -> Vec<Recorded> {
     let tokens @ [a, b] = [fixture.join(), fixture.join()];
     let put_off = [fixture.join(), fixture.join()];
     let from_outside = [fixture.join(), fixture.join()];
@@ -75,7 +75,7 @@ fn bit_by_bit(steps: Vec<Recorded>) -> Vec<String> {
 fn a_turn_left_at_any_step_loses_nothing() {
     for leave_after in 0..=STEPS {
         for mut fixture in [Fixture::listening(1), Fixture::locking(1)] {
-            let expected = bit_by_bit(two_of_everything(&mut fixture));
+            let expected = bit_by_bit(two_steps_of_most_kinds(&mut fixture));
             fixture.wait();
             let mut seen: Vec<_> = (0..leave_after).map_while(|_| fixture.step()).collect();
             fixture.backend.record();
@@ -95,7 +95,7 @@ fn a_turn_left_at_any_step_loses_nothing() {
 #[test]
 fn leaving_at_every_step_makes_progress() {
     for mut fixture in [Fixture::listening(1), Fixture::locking(1)] {
-        let expected = bit_by_bit(two_of_everything(&mut fixture));
+        let expected = bit_by_bit(two_steps_of_most_kinds(&mut fixture));
         let mut seen = Vec::new();
         while seen.len() < STEPS {
             fixture.wait();
@@ -112,7 +112,7 @@ fn leaving_at_every_step_makes_progress() {
 fn a_turn_left_during_a_shutdown_loses_nothing() {
     for leave_after in 0..=STEPS {
         for mut fixture in [Fixture::listening(1), Fixture::locking(1)] {
-            let mut expected = two_of_everything(&mut fixture);
+            let mut expected = two_steps_of_most_kinds(&mut fixture);
             let idle = [fixture.join_idle(), fixture.join_idle()];
             fixture.wait();
             fixture.ev.shutdown(Duration::from_secs(1));
@@ -142,7 +142,7 @@ fn a_turn_left_during_a_shutdown_loses_nothing() {
 fn post_next_comes_after_all_steps_of_a_turn_left_early() {
     for leave_after in 0..=STEPS {
         for mut fixture in [Fixture::listening(1), Fixture::locking(1)] {
-            two_of_everything(&mut fixture);
+            two_steps_of_most_kinds(&mut fixture);
             let token = fixture.join();
             fixture.wait();
             for _ in 0..leave_after {

@@ -56,7 +56,7 @@ fn one_of_each(fixture: &mut Fixture) -> [(Recorded, Record); 5] {
 }
 
 #[test]
-fn the_longest_step_is_reported_in_every_phase() {
+fn the_longest_step_is_reported_in_each_phase_before_evictions() {
     for phase in 0..5 {
         let mut fixture = watched(1);
         let (recorded, kind) = one_of_each(&mut fixture)[phase];

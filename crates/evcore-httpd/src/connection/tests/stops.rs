@@ -18,6 +18,8 @@ fn assert_second_response_is_the_last(mut fixture: Fixture) {
     let taken = fixture.taken();
     assert_eq!(taken.matches("200 OK").count(), 2, "{taken}");
     assert_eq!(taken.matches("Connection: close").count(), 1, "{taken}");
+    let second = taken.rsplit("HTTP/1.1 ").next().unwrap_or_default();
+    assert!(second.contains("Connection: close"), "{taken}");
     fixture.shut_down();
     assert!(fixture.connection.is_none());
 }
