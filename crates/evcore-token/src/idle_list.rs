@@ -269,9 +269,9 @@ mod tests {
     fn a_second_shutdown_does_not_change_which_connections_wait() {
         let mut list = IdleList::with_expected(10, 1000);
         list.touch(0, 0);
-        list.touch(1, 100);
-        assert_eq!(list.begin_shutdown(1_050), Some(1000));
-        for now_ns in [1_060, 9_000] {
+        list.touch(1, 500);
+        assert_eq!(list.begin_shutdown(1_200), Some(1000));
+        for now_ns in [1_300, 9_000] {
             assert_eq!(list.begin_shutdown(now_ns), Some(1000));
         }
         assert_eq!(list.next_of_shutdown(), Some(0));
