@@ -416,7 +416,7 @@ fn uneven_lifetimes_leave_the_connections_even() {
 
 /// All connections of two workers of eight end half-way, as in `fairness.rs`, and no client comes.
 #[test]
-fn connections_that_end_at_two_workers_leave_no_gap() {
+fn connections_even_out_after_two_workers_lose_theirs() {
     let mut server = Server::new(8, &[125; 8]);
     server.pass(3_000);
     for slot in 0..2 {

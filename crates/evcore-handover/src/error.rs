@@ -74,7 +74,9 @@ impl fmt::Display for Error {
                 "the descriptors of a handover message did not all arrive; raise the limit on \
                  descriptors (ulimit -n)",
             ),
-            Self::MailboxFull => f.write_str("the mailbox is full: no worker reads it"),
+            Self::MailboxFull => {
+                f.write_str("the mailbox is full: no worker has taken a channel out of it yet")
+            }
             Self::KernelFull => f.write_str(
                 "the kernel has no room for a handover message: no memory, or too many descriptors \
                  under way (ulimit -n)",

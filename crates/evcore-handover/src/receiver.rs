@@ -267,7 +267,7 @@ pub struct TakenBack<D = OwnedFd> {
 impl<D> fmt::Display for TakenBack<D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let count = self.connections.len();
-        write!(f, "the sender has taken {count} connections back")
+        write!(f, "{count} connections stay with their sender")
     }
 }
 

@@ -50,8 +50,8 @@ impl fmt::Display for Reload {
             Self::Waiting => "no new workers yet: workers of earlier reloads have all slots",
             Self::Refused => "the new workers refuse, the old ones go on",
             Self::Stuck => {
-                "no new workers: workers of earlier reloads do not end, and have all slots; restart \
-                 the server"
+                "no new workers: workers of earlier reloads do not end, and have all slots; reload \
+                 again when they have ended"
             }
         })
     }

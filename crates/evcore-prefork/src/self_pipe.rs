@@ -114,8 +114,12 @@ mod tests {
     }
 
     #[test]
-    fn lack_of_memory_is_temporary_and_a_bad_address_is_not() {
-        assert!([Errno::NOMEM, Errno::AGAIN].into_iter().all(is_temporary));
+    fn a_shortage_is_temporary_and_a_bad_address_is_not() {
+        assert!(
+            [Errno::NOMEM, Errno::AGAIN, Errno::INVAL]
+                .into_iter()
+                .all(is_temporary)
+        );
         assert!(!is_temporary(Errno::FAULT));
     }
 

@@ -127,7 +127,7 @@ impl<'a> Supervisor<'a> {
     pub fn hang_timeout(mut self, timeout: Duration) -> Self {
         assert!(
             timeout >= Duration::from_millis(8),
-            "each turn takes some time"
+            "a hang timeout must be at least 8 ms"
         );
         self.hang_timeout = Some(timeout);
         self

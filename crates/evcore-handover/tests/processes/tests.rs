@@ -19,7 +19,7 @@ pub(crate) const ALL: &[NamedTest] = named_tests! {
     a_receiver_killed_at_random_loses_only_what_it_had_accepted
     a_sender_killed_at_any_step_loses_only_the_unsent
     a_sender_killed_at_random_loses_only_what_it_had_not_sent
-    a_sender_that_died_before_its_mailbox_was_read_loses_nothing
+    a_sender_that_died_before_its_mailbox_was_read_loses_only_the_unsent
     when_both_are_killed_every_client_sees_the_end
 };
 
@@ -253,7 +253,7 @@ fn a_sender_killed_at_random_loses_only_what_it_had_not_sent() {
     }
 }
 
-fn a_sender_that_died_before_its_mailbox_was_read_loses_nothing() {
+fn a_sender_that_died_before_its_mailbox_was_read_loses_only_the_unsent() {
     let mut stage = Stage::new(&["sent", "16"]);
     stage.sender.end();
     let mut receiver = stage.receiver(&[]);
