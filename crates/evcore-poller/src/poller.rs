@@ -227,8 +227,8 @@ impl Poller {
     ///
     /// # Errors
     ///
-    /// [`Error::NotRegistered`], [`Error::Forked`]; [`Error::Os`] or [`Error::NotOpen`] if the
-    /// kernel reports that the descriptor was already closed. Even then it is not registered any
+    /// [`Error::NotRegistered`], [`Error::Forked`]; [`Error::NotOpen`] or [`Error::Os`] if the
+    /// kernel reports that the descriptor was closed before. Even then it is not registered any
     /// more.
     pub fn remove(&mut self, key: u64) -> Result<()> {
         // `and` evaluates both sides, so the key is unregistered in a forked child too.
@@ -236,11 +236,11 @@ impl Poller {
         if !row.is_in_backend() {
             return Ok(());
         }
-        let removed = self.backend.remove(&row.known(key));
-        if removed.is_err() {
+        let old = row.known(key);
+        self.backend.remove(&old).map_err(|error| {
             self.registry.expect_stale();
-        }
-        removed
+            error.or_not_open(old.fd)
+        })
     }
 
     /// Stops watching a descriptor that you are about to close. On epoll this makes no system call,

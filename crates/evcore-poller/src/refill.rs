@@ -7,7 +7,7 @@ use rustix::io::Errno;
 #[derive(Clone, Copy)]
 #[cfg_attr(
     not(any(target_os = "linux", target_os = "android")),
-    expect(dead_code, reason = "only epoll makes the others")
+    expect(dead_code, reason = "only epoll makes a variant other than Boxed")
 )]
 pub(crate) enum Refill {
     /// There is one event with these flags of epoll, and room for another one. It may be the

@@ -28,6 +28,9 @@ fn turn(poller: &mut Poller, events: &mut Events, pairs: &mut [(UnixStream, Unix
         far.read_exact(&mut [0]).expect("read");
         poller.rearm(event.key, Interest::READ).expect("registered");
     }
+    for key in (0..).take(pairs.len()) {
+        poller.reregister(key).expect("registered");
+    }
     for interest in [Interest::NONE, Interest::BOTH] {
         for key in (0..).take(pairs.len()) {
             poller.modify(key, interest).expect("registered");

@@ -198,7 +198,10 @@ impl Machine {
         mut scan: impl FnMut(&mut Self) -> usize,
     ) -> Result<usize, Errno> {
         let returns_at_once = timeout == Some(Duration::ZERO);
-        assert!(watches_waker || returns_at_once, "this wait is deaf");
+        assert!(
+            watches_waker || returns_at_once,
+            "no waker is watched in this wait"
+        );
         if let Some(errno) = self.ends.pop_front().flatten() {
             return Err(errno);
         }

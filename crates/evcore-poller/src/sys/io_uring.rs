@@ -130,7 +130,7 @@ pub(super) struct IoUring {
     /// Readiness that must be checked: ids with the claimed readiness, and the entries for `poll`.
     // Invariant: both have the same length, and are empty between waits.
     unchecked: Vec<(usize, Ready)>,
-    asked: Vec<libc::pollfd>,
+    poll_entries: Vec<libc::pollfd>,
     fork_guard: ForkGuard,
 }
 
@@ -155,7 +155,7 @@ impl IoUring {
             is_submitted: false,
             cancellations_pending: 0,
             unchecked: Vec::new(),
-            asked: Vec::new(),
+            poll_entries: Vec::new(),
             fork_guard: ForkGuard::new(),
         })
     }

@@ -223,7 +223,7 @@ impl<K: Kernel> PollLike<K> {
         };
         self.watches.renew(old.fd, false);
         let ended = self.kernel.apply(&[change]);
-        ended.map_err(|errno| Error::os(K::CALLS.apply)(errno).or_not_open(old.fd))
+        ended.map_err(Error::os(K::CALLS.apply))
     }
 }
 

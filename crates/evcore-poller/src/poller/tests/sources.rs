@@ -63,6 +63,6 @@ fn simulated_sources_end_at_i32_max() {
         let source = Target::Simulated(number);
         let refused = fixture.poller.add(&source, 2, Interest::READ, Mode::Level);
         let error = refused.expect_err("it is too large");
-        assert!(matches!(error, Error::SimulatedTarget { number: it, .. } if it == number));
+        assert!(matches!(error, Error::SimulatedTarget { number: named, .. } if named == number));
     }
 }

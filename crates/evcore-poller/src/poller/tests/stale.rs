@@ -80,7 +80,7 @@ fn a_raw_wait_reports_stale_events_behind_others() {
     assert_eq!(
         fixture.wait(reports(error)),
         error[..1],
-        "each was looked at"
+        "the stale event was dropped"
     );
 }
 

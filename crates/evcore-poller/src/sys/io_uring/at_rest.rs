@@ -35,7 +35,7 @@ impl IoUring {
     /// another event. Returns whether it is. `events` is empty.
     #[inline]
     fn take_first_hint(&mut self, events: &mut Events) -> bool {
-        let Some((name, found)) = self.ring.first_going_on() else {
+        let Some((name, found)) = self.ring.first_with_more() else {
             return false;
         };
         let Some(row) = self.table.row_of(name) else {

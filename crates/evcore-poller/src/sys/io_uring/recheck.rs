@@ -21,20 +21,20 @@ impl IoUring {
     fn check(&mut self, events: &mut Events) {
         for &(id, _) in &self.unchecked {
             let row = self.table.row(id);
-            self.asked.push(libc::pollfd {
+            self.poll_entries.push(libc::pollfd {
                 fd: row.fd,
                 events: row.flags_of_poll(),
                 revents: 0,
             });
         }
-        let poll_succeeded = poll_now(&mut self.asked).is_ok();
+        let poll_succeeded = poll_now(&mut self.poll_entries).is_ok();
         self.report_checked(poll_succeeded, events);
     }
 
     /// Reports the readiness that `poll` has found, or the claimed readiness if `poll` has failed.
     pub(super) fn report_checked(&mut self, poll_succeeded: bool, events: &mut Events) {
         for index in 0..self.unchecked.len() {
-            let ((id, claimed), found) = (self.unchecked[index], self.asked[index].revents);
+            let ((id, claimed), found) = (self.unchecked[index], self.poll_entries[index].revents);
             let row = self.table.row(id);
             let ready = if !poll_succeeded {
                 claimed
@@ -50,7 +50,7 @@ impl IoUring {
             self.report(id, ready, events);
         }
         self.unchecked.clear();
-        self.asked.clear();
+        self.poll_entries.clear();
     }
 }
 

@@ -316,7 +316,10 @@ impl Ring {
     /// The completions from the number `start` on. The completion `start` must not have been taken.
     pub(super) fn completions_since(&self, start: u32) -> impl Iterator<Item = Completion> + '_ {
         let count = self.completions_end().wrapping_sub(start);
-        assert!(count <= self.completed(), "they were not taken");
+        assert!(
+            count <= self.completed(),
+            "completion \"start\" was taken already"
+        );
         (0..count).map(move |nth| self.completion(start.wrapping_add(nth)))
     }
 
@@ -352,7 +355,7 @@ impl Ring {
 
     /// The request's name and the poll flags of the first completion, if that request goes on.
     #[inline]
-    pub(super) fn first_going_on(&mut self) -> Option<(u64, u32)> {
+    pub(super) fn first_with_more(&mut self) -> Option<(u64, u32)> {
         self.completion_tail = self.completions_end();
         if self.completion_head == self.completion_tail {
             return None;

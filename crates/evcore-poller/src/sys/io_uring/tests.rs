@@ -433,7 +433,7 @@ fn a_failed_check_reports_what_the_wake_ups_claimed() {
         let new = registration(&far, Mode::Level);
         backend.add(&new).expect("add");
         backend.unchecked.push((1, Ready::READABLE));
-        backend.asked.push(libc::pollfd {
+        backend.poll_entries.push(libc::pollfd {
             fd: new.fd,
             events: libc::POLLIN,
             revents: 0,
@@ -445,7 +445,7 @@ fn a_failed_check_reports_what_the_wake_ups_claimed() {
             .map(|event| (event.key, event.ready))
             .collect();
         assert_eq!(found, expected);
-        assert!(backend.unchecked.is_empty() && backend.asked.is_empty());
+        assert!(backend.unchecked.is_empty() && backend.poll_entries.is_empty());
     }
 }
 

@@ -216,8 +216,9 @@ impl Run {
 
     fn reopen(&mut self, i: usize, forget: bool, is_pipe: bool) {
         let file = &mut self.files[i];
-        let is_asked_again = file.is_broken() || file.watch.is_some_and(|watch| watch.was_modified);
-        if !forget && is_asked_again {
+        let is_changed_again =
+            file.is_broken() || file.watch.is_some_and(|watch| watch.was_modified);
+        if !forget && is_changed_again {
             return; // As in `modify`, the old registration would watch the new file.
         }
         if forget && file.watch.take().is_some() {

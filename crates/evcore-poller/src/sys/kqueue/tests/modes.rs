@@ -71,7 +71,7 @@ fn a_one_shot_reports_once_for_both_filters_together() {
     assert_eq!(
         fixture.wait(),
         [],
-        "it was the other filter's turn to be silent"
+        "the one-shot has fired for both filters"
     );
     assert_eq!(fixture.kernel().queue.knotes(), []);
 }

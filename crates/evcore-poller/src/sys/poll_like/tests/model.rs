@@ -103,14 +103,14 @@ struct Oracle {
 
 impl Oracle {
     /// Returns the events of a wait with enough room, except for lost registrations.
-    fn owed(&mut self) -> BTreeMap<u64, Ready> {
+    fn expected(&mut self) -> BTreeMap<u64, Ready> {
         self.rows.values_mut().for_each(Row::settle);
         let rows = self.rows.iter();
-        let owed = rows.filter_map(|(key, row)| {
+        let expected = rows.filter_map(|(key, row)| {
             let ready = self.files.get(&row.fd).copied().unwrap_or(0);
             Some((*key, row.report(ready)?))
         });
-        owed.collect()
+        expected.collect()
     }
 
     fn key_at(&self, place: u64) -> Option<u64> {
@@ -259,17 +259,17 @@ impl Run {
     }
 
     fn wait(&mut self, room: usize) -> Vec<u64> {
-        let owed = self.oracle.owed();
+        let expected = self.oracle.expected();
         self.fixture.events = Events::bounded(room);
         let reported = self.fixture.wait();
-        let trace = || format!("owed {owed:?}, reported {reported:?}");
-        assert!(reported.len() >= owed.len().min(room), "{}", trace());
+        let trace = || format!("expected {expected:?}, reported {reported:?}");
+        assert!(reported.len() >= expected.len().min(room), "{}", trace());
         for (place, (key, ready)) in reported.iter().enumerate() {
             let row = self.oracle.rows.get_mut(key).expect("it is registered");
             let may_report = match self.fixture.kind {
                 _ if row.lost => row.armed && !row.interest.is_empty() && ready.is_error(),
                 Kind::Port => (row.report(row.seen)).is_some_and(|most| most | *ready == most),
-                _ => owed.get(key) == Some(ready),
+                _ => expected.get(key) == Some(ready),
             };
             assert!(may_report, "{key}: {}", trace());
             row.mask(*ready);
@@ -283,13 +283,13 @@ impl Run {
     /// Checks that no registration starves with room for `room` events, and that no entry stays in
     /// the kernel after its registration.
     fn settle(&mut self, room: usize) {
-        let mut owed: Vec<_> = self.oracle.owed().into_keys().collect();
+        let mut expected: Vec<_> = self.oracle.expected().into_keys().collect();
         // Lost registrations, and reports that do not hold any more, may come first.
         for _ in 0..2 * FILES {
             let reported = self.wait(room);
-            owed.retain(|key| !reported.contains(key));
+            expected.retain(|key| !reported.contains(key));
         }
-        assert_eq!(owed, [], "never reported");
+        assert_eq!(expected, [], "never reported");
         while let Some(key) = self.oracle.key_at(0) {
             self.remove(key);
         }
@@ -306,7 +306,7 @@ impl Run {
 
 proptest! {
     #[test]
-    fn every_owed_event_is_reported_and_no_other(
+    fn every_expected_event_is_reported_and_no_other(
         steps in prop::collection::vec(step(), 0..80),
         room in 1usize..4,
         closes_silently in any::<bool>(),
