@@ -62,12 +62,9 @@ fn the_keyboard_reaches_every_control_in_order() {
     let Some(mut page) = Page::open(&server) else {
         return;
     };
-    page.wait_for(
-        "a few samples",
-        "$$('#events').length && state.samples.length > 3",
-    );
-    let focused = "const it = document.activeElement; \
-        return [it.id || it.className || it.tagName, getComputedStyle(it).outlineStyle]";
+    page.wait_for("a few samples", "state.samples.length > 3");
+    let focused = "const focused = document.activeElement; \
+        return [focused.id || focused.className || focused.tagName, getComputedStyle(focused).outlineStyle]";
     let mut order = Vec::new();
     for _ in 0..6 {
         page.browser.press(TAB);

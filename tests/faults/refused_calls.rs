@@ -4,10 +4,13 @@
 use std::{
     fs,
     net::SocketAddr,
+    path::Path,
     time::{Duration, Instant},
 };
 
-use evcore_tests::{Client, Server, Strace, assert_within, eventually, not_run, strace_works};
+use evcore_tests::{
+    Client, Scratch, Server, Strace, assert_within, eventually, not_run, strace_works,
+};
 
 /// The policies under which workers register their listeners repeatedly.
 const POLICIES: [&str; 3] = ["least-loaded", "mutex", "exclusive"];
@@ -65,9 +68,13 @@ fn a_forbidden_client_does_not_suspend_the_listener() {
         not_run("strace is not installed, or may not trace");
         return;
     }
+    let scratch = Scratch::new("forbidden-clients");
     for policy in POLICIES {
         let server = Server::start(&["--workers", "1", "--accept", policy]);
+        let trace = scratch.file(policy);
         let inject = [
+            "-o",
+            trace.to_str().expect("a text"),
             "-e",
             "trace=accept4",
             "-e",
@@ -77,6 +84,7 @@ fn a_forbidden_client_does_not_suspend_the_listener() {
         for _ in 0..3 {
             assert_served(&mut server.connect());
         }
+        eventually("a call fails", || has_injected(&trace));
         drop(strace);
         assert!(!server.log().contains("suspended"), "{policy}");
     }
@@ -97,18 +105,23 @@ fn a_ring_that_is_busy_for_now_ends_no_worker_and_no_connection() {
         not_run("this kernel permits no io_uring");
         return;
     }
+    let scratch = Scratch::new("busy-rings");
     for error in ["EAGAIN", "EBUSY"] {
         let server = Server::start(&["--workers", "2", "--poller", "io_uring"]);
         let mut clients: Vec<_> = (0..CLIENTS).map(|_| server.connect()).collect();
         clients.iter_mut().for_each(assert_served);
         let workers = server.worker_pids();
         let inject = format!("inject=io_uring_enter:error={error}:when=1+3");
-        let strace = Strace::attach_all(&workers, &["-e", "trace=io_uring_enter", "-e", &inject]);
+        let trace = scratch.file(error);
+        let output = ["-o", trace.to_str().expect("a text")];
+        let options = ["-e", "trace=io_uring_enter", "-e", &inject];
+        let strace = Strace::attach_all(&workers, &[&output[..], &options].concat());
         for _ in 0..3 {
             clients.iter_mut().for_each(assert_served);
             assert_served(&mut server.connect());
         }
         assert_eq!(server.worker_pids(), workers, "{error}");
+        assert!(has_injected(&trace), "{error}");
         // The server ends before the tracer. A tracer that ends within an injected call leaves
         // ENOSYS as its result, and a tracer that ends when it has just seen a signal loses this
         // signal.
@@ -120,6 +133,11 @@ fn a_ring_that_is_busy_for_now_ends_no_worker_and_no_connection() {
         });
         drop(strace);
     }
+}
+
+/// Returns whether strace has made a call fail. It writes a line when the call has returned.
+fn has_injected(trace: &Path) -> bool {
+    fs::read_to_string(trace).is_ok_and(|trace| trace.contains("(INJECTED)"))
 }
 
 fn assert_served(client: &mut Client) {

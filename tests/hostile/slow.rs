@@ -206,10 +206,10 @@ fn compare(kind: Kind) {
         acts += 1;
     };
     for _ in 0..ROUNDS {
-        let beside = Round::run(&with, &mut act);
+        let with_slow = Round::run(&with, &mut act);
         let alone = Round::run(&without, &mut act);
-        ratios[0].push(beside.mean / alone.mean);
-        ratios[1].push(beside.late / alone.late);
+        ratios[0].push(with_slow.mean / alone.mean);
+        ratios[1].push(with_slow.late / alone.late);
     }
     println!("{kind:?}: mean, 99th percentile: {ratios:.2?}");
     for (of, ratios) in ["mean", "99th percentile"].iter().zip(ratios) {

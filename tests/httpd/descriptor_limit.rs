@@ -81,7 +81,7 @@ fn a_worker_that_cannot_be_started_is_logged_and_retried() {
     let setup = ["--workers", "1", "--handover", "off"];
     let options = [&["--listen", "127.0.0.1:0"], &setup[..]].concat();
     let server = Server::start_limited(3 + minimum(&options), &setup);
-    let says = |what: &str, times: usize| {
+    let wait_for_log = |what: &str, times: usize| {
         eventually(what, || server.log().matches(what).count() == times);
     };
     let mut kept_busy = Vec::new();
@@ -93,7 +93,7 @@ fn a_worker_that_cannot_be_started_is_logged_and_retried() {
             status.writing == reloads as u64 + 1
         });
         server.signal(Signal::HUP);
-        says("reload: Done", reloads);
+        wait_for_log("reload: Done", reloads);
         kept_busy.push((client, old));
     }
     let (mut client, _) = connect_to_new_worker(&server, &kept_busy);
@@ -106,7 +106,7 @@ fn a_worker_that_cannot_be_started_is_logged_and_retried() {
     for (_, old) in kept_busy {
         signal_to(old, Signal::KILL);
     }
-    says("reload: Done", 3);
+    wait_for_log("reload: Done", 3);
 }
 
 /// Connects to a worker other than these, and returns its process id. (The last worker that was

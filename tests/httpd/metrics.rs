@@ -200,8 +200,11 @@ fn promtool_accepts_the_page() {
     stdin.write_all(page.as_bytes()).expect("it reads");
     drop(stdin);
     let output = promtool.wait_with_output().expect("it ends");
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success() && said.is_empty(), "{said}\n{page}");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        output.status.success() && errors.is_empty(),
+        "{errors}\n{page}"
+    );
 }
 
 #[test]

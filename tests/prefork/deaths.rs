@@ -31,15 +31,14 @@ fn one_of_each(server: &Server) -> (Client, Client) {
 const DELAY: Duration = Duration::from_millis(20);
 
 fn start(poller: &str) -> Server {
+    start_with(poller, "least-loaded")
+}
+
+fn start_with(poller: &str, policy: &str) -> Server {
     let delay = DELAY.as_millis().to_string();
-    Server::start(&[
-        "--workers",
-        "2",
-        "--accept-delay",
-        &delay,
-        "--poller",
-        poller,
-    ])
+    let delay = ["--accept-delay", &delay];
+    let others = ["--workers", "2", "--poller", poller, "--accept", policy];
+    Server::start(&[&delay[..], &others].concat())
 }
 
 #[test]
@@ -78,7 +77,7 @@ fn clients_of_other_workers_do_not_notice_a_kill() {
 #[test]
 fn the_accept_mutex_is_not_stuck_with_a_dead_worker() {
     for poller in ["epoll", "poll", "select"] {
-        let server = start(poller);
+        let server = start_with(poller, "mutex");
         for _ in 0..5 {
             // A worker that has just accepted holds the lock while it waits for the next client.
             let killed = server.connect().worker();

@@ -49,7 +49,7 @@ fn jain(opens: &[f64]) -> f64 {
 }
 
 /// Returns whether no worker has so many or so few that connections move.
-fn rest(opens: &[f64]) -> bool {
+fn is_balanced(opens: &[f64]) -> bool {
     let mean = opens.iter().sum::<f64>() / opens.len() as f64;
     opens
         .iter()
@@ -68,7 +68,7 @@ fn a_worker_beside_three_full_ones_is_even_in_a_second() {
         eventually("none moves any more", || {
             let page = server.try_status_json().expect("a page");
             open_there = open_at(&page, killed);
-            page["handed_over"] == page["arrived"] && rest(&opens(&page))
+            page["handed_over"] == page["arrived"] && is_balanced(&opens(&page))
         });
         signal_to(killed, Signal::KILL);
         let _ = server.wait_for_workers(WORKERS, &[killed]);

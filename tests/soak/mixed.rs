@@ -61,7 +61,7 @@ enum Disturbance {
     Reload,
     Upgrade,
     /// A small disturbance: the access log is rotated, or a worker is suspended for some time.
-    Little,
+    Small,
 }
 
 /// A server and its checks.
@@ -184,7 +184,7 @@ impl Soak {
             };
             let ((site, _), target) = (&mut sites[at], &targets[at]);
             let disturbance = match site.name {
-                "steady" => Disturbance::Little,
+                "steady" => Disturbance::Small,
                 _ => self.choose(&due, is_over),
             };
             self.disturb(disturbance, site, target)
@@ -209,7 +209,7 @@ impl Soak {
             _ => match self.random.within(0..10) {
                 0..=4 => Disturbance::Kill,
                 5..=6 => Disturbance::Reload,
-                _ => Disturbance::Little,
+                _ => Disturbance::Small,
             },
         }
     }
@@ -224,8 +224,8 @@ impl Soak {
             Disturbance::Kill => site.kill(target, &mut self.random)?,
             Disturbance::Reload => site.reload(target, &mut self.random)?,
             Disturbance::Upgrade => site.upgrade(target, &mut self.random)?,
-            Disturbance::Little if self.random.once_in(3) => site.rotate()?,
-            Disturbance::Little => site.stop_for(50..1000, &mut self.random),
+            Disturbance::Small if self.random.once_in(3) => site.rotate()?,
+            Disturbance::Small => site.stop_for(50..1000, &mut self.random),
         }
         Ok(())
     }

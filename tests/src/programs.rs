@@ -60,9 +60,9 @@ pub fn prefork_echo() -> &'static Path {
 #[must_use]
 pub fn example(package: &str, name: &str) -> PathBuf {
     // Paths are kept, because cargo takes a fifth of a second to find that nothing has changed.
-    static PATHS: Mutex<BTreeMap<String, PathBuf>> = Mutex::new(BTreeMap::new());
+    static PATHS: Mutex<BTreeMap<(String, String), PathBuf>> = Mutex::new(BTreeMap::new());
     let mut paths = PATHS.lock().unwrap_or_else(PoisonError::into_inner);
-    let path = paths.entry(name.to_owned());
+    let path = paths.entry((package.to_owned(), name.to_owned()));
     path.or_insert_with(|| build(package, "--example", name))
         .clone()
 }

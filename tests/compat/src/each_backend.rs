@@ -58,11 +58,11 @@ fn run_elsewhere(name: &str, kind: BackendKind) {
     command.args([test, "--exact", "--nocapture"]);
     command.env(under_test::BACKEND, kind.to_string());
     let output = command.output().expect("this program starts");
-    assert!(output.status.success(), "on {kind}: {}", told(&output));
+    assert!(output.status.success(), "on {kind}: {}", describe(&output));
     // The status is not enough, because a child that does not find the test succeeds too.
     let receipt = receipt(name, &kind.to_string());
-    let ran = told(&output).contains(&receipt);
-    assert!(ran, "on {kind}, no {receipt:?}: {}", told(&output));
+    let ran = describe(&output).contains(&receipt);
+    assert!(ran, "on {kind}, no {receipt:?}: {}", describe(&output));
 }
 
 /// The line that a process prints when it has run a program to its end.
@@ -70,7 +70,7 @@ fn receipt(name: &str, backend: &str) -> String {
     format!("[{name} ran on {backend}]")
 }
 
-fn told(output: &Output) -> String {
+fn describe(output: &Output) -> String {
     let [out, err] = [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes));
     format!("{}\n{out}{err}", output.status)
 }

@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_at_work_leaves_it_to_the_others() {
+    fn after_a_panic_in_work_the_value_can_be_borrowed() {
         let shared = Shared::new(0);
         thread::scope(|scope| {
             let work = scope.spawn(|| shared.with(|| (), |_| panic!("for this test")));

@@ -34,7 +34,7 @@ impl PollMode {
             Self::Edge if native.edge => Ok(Mode::Edge),
             Self::Edge => Err(io::Error::new(
                 io::ErrorKind::Unsupported,
-                "this backend has no edge-triggered mode; ask `supports_edge`",
+                "this backend has no edge-triggered mode; see `supports_edge`",
             )),
         }
     }

@@ -1,6 +1,6 @@
 #![allow(
     unsafe_code,
-    reason = "adding is unsafe in the interface that this one has to be"
+    reason = "`add` is unsafe in the interface of `polling`"
 )]
 
 //! The poller that threads share.
@@ -241,7 +241,7 @@ impl AsRawFd for Poller {
 }
 
 fn no_descriptor() -> ! {
-    panic!("evcore-poller shows no descriptor that stands for all it watches")
+    panic!("this adapter has no descriptor to lend")
 }
 
 /// Refuses the key that `polling` reserves for itself.

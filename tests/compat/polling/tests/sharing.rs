@@ -2,7 +2,7 @@
 
 #![allow(
     unsafe_code,
-    reason = "adding is unsafe in the interface that this one has to be"
+    reason = "`add` is unsafe in the interface of `polling`"
 )]
 
 use std::{
@@ -40,8 +40,8 @@ fn add(poller: &Poller, stream: &UnixStream, interest: Event) {
 /// The events of one wait.
 fn wait(poller: &Poller, timeout: Duration) -> Vec<Event> {
     let mut events = Events::new();
-    let told = poller.wait(&mut events, Some(timeout)).expect("it waits");
-    assert_eq!(told, events.len());
+    let count = poller.wait(&mut events, Some(timeout)).expect("it waits");
+    assert_eq!(count, events.len());
     events.iter().collect()
 }
 
@@ -144,7 +144,7 @@ fn kind(result: std::io::Result<()>) -> ErrorKind {
 }
 
 #[test]
-fn one_key_is_refused() {
+fn the_reserved_key_is_refused() {
     for poller in pollers() {
         let (_near, far) = pair();
         // SAFETY: the call is refused.
@@ -164,7 +164,7 @@ fn a_second_waiting_thread_does_not_wait() {
         let (back, returned) = mpsc::channel();
         thread::scope(|scope| {
             for _ in 0..2 {
-                scope.spawn(|| back.send(wait(&poller, PATIENCE)).expect("it is heard"));
+                scope.spawn(|| back.send(wait(&poller, PATIENCE)).expect("the receiver lives"));
             }
             assert_eq!(returned.recv(), Ok(Vec::new()), "the second");
             poller.notify().expect("notified");
@@ -248,7 +248,7 @@ fn a_mode_is_changed_by_a_change_of_interest() {
 }
 
 #[test]
-fn edge_is_there_exactly_where_it_is_said_to_be() {
+fn edge_mode_works_exactly_if_supports_edge_returns_true() {
     for poller in pollers() {
         let (mut near, far) = pair();
         // SAFETY: the source is deleted below.

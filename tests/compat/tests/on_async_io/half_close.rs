@@ -95,8 +95,8 @@ fn a_writer_that_waits_is_woken_when_the_reader_is_gone() {
         let error = write.await.expect_err("nobody reads");
         // A write fails with a reset if the peer was closed with unread bytes, and otherwise with a
         // broken pipe.
-        let told = [io::ErrorKind::BrokenPipe, io::ErrorKind::ConnectionReset];
-        assert!(told.contains(&error.kind()), "{error}");
+        let expected = [io::ErrorKind::BrokenPipe, io::ErrorKind::ConnectionReset];
+        assert!(expected.contains(&error.kind()), "{error}");
         io::Result::Ok(())
     };
     executor_threads::run(&executor, waits).expect("no socket fails");

@@ -29,19 +29,19 @@ fn counting(mode: Mode) -> calloop::Result<(Turns, RegistrationToken, UnixStream
     let source = Generic::new(far, Interest::READ, mode);
     let inserted = event_loop
         .handle()
-        .insert_source(source, |readiness, _, told: &mut usize| {
+        .insert_source(source, |readiness, _, reports: &mut usize| {
             assert!(readiness.readable);
-            *told += 1;
+            *reports += 1;
             Ok(PostAction::Continue)
         });
     Ok((event_loop, inserted.map_err(|error| error.error)?, near))
 }
 
 /// Number of reports that the source gets in `turns` turns.
-fn told(event_loop: &mut Turns, turns: usize) -> usize {
-    let mut told = 0;
-    (0..turns).for_each(|_| turn::once(event_loop, &mut told));
-    told
+fn reports(event_loop: &mut Turns, turns: usize) -> usize {
+    let mut reports = 0;
+    (0..turns).for_each(|_| turn::once(event_loop, &mut reports));
+    reports
 }
 
 fn level_reports_until_it_is_read() {
@@ -65,13 +65,13 @@ fn level_reports_until_it_is_read() {
 
 fn oneshot_reports_once_and_again_after_an_update() {
     let (mut event_loop, token, mut near) = counting(Mode::OneShot).expect("it is watched");
-    assert_eq!(told(&mut event_loop, 2), 0);
+    assert_eq!(reports(&mut event_loop, 2), 0);
     near.write_all(b"x").expect("written");
-    assert_eq!(told(&mut event_loop, 3), 1);
+    assert_eq!(reports(&mut event_loop, 3), 1);
     near.write_all(b"x").expect("written");
-    assert_eq!(told(&mut event_loop, 3), 0, "it is not armed");
+    assert_eq!(reports(&mut event_loop, 3), 0, "it is not armed");
     event_loop.handle().update(&token).expect("it is armed");
-    assert_eq!(told(&mut event_loop, 3), 1);
+    assert_eq!(reports(&mut event_loop, 3), 1);
 }
 
 fn edge_reports_once_for_each_arrival_or_is_refused() {
@@ -89,36 +89,36 @@ fn edge_reports_once_for_each_arrival_or_is_refused() {
     let (mut event_loop, token, mut near) = counting(Mode::Edge).expect("it is watched");
     for _ in 0..3 {
         near.write_all(b"x").expect("written");
-        assert_eq!(told(&mut event_loop, 3), 1);
+        assert_eq!(reports(&mut event_loop, 3), 1);
     }
     event_loop.handle().update(&token).expect("it is updated");
-    assert_eq!(told(&mut event_loop, 3), 1, "what holds is looked at again");
+    assert_eq!(reports(&mut event_loop, 3), 1, "an update reports present readiness again");
 }
 
 fn a_source_changes_its_mode() {
     let mut event_loop = EventLoop::try_new().expect("a loop");
     let (mut near, far) = UnixStream::pair().expect("a pair");
     let source = Generic::new(far, Interest::READ, Mode::OneShot);
-    let source = calloop::Dispatcher::new(source, |_, _, told: &mut usize| {
-        *told += 1;
+    let source = calloop::Dispatcher::new(source, |_, _, reports: &mut usize| {
+        *reports += 1;
         Ok(PostAction::Continue)
     });
     let handle = event_loop.handle();
     let token = handle.register_dispatcher(source.clone()).expect("watched");
     near.write_all(b"x").expect("written");
-    assert_eq!(told(&mut event_loop, 3), 1);
+    assert_eq!(reports(&mut event_loop, 3), 1);
 
     source.as_source_mut().mode = Mode::Level;
     handle.update(&token).expect("it is updated");
-    assert_eq!(told(&mut event_loop, 3), 3);
+    assert_eq!(reports(&mut event_loop, 3), 3);
 
     source.as_source_mut().interest = Interest::BOTH;
     handle.update(&token).expect("it is updated");
-    assert_eq!(told(&mut event_loop, 3), 3, "one event for both sides");
+    assert_eq!(reports(&mut event_loop, 3), 3, "one event for both sides");
 
     source.as_source_mut().interest = Interest::EMPTY;
     handle.update(&token).expect("it is updated");
-    assert_eq!(told(&mut event_loop, 3), 0);
+    assert_eq!(reports(&mut event_loop, 3), 0);
 }
 
 fn a_disabled_source_is_silent_until_it_is_enabled() {
@@ -126,13 +126,13 @@ fn a_disabled_source_is_silent_until_it_is_enabled() {
     let handle = event_loop.handle();
     near.write_all(b"x").expect("written");
     for _ in 0..3 {
-        assert_eq!(told(&mut event_loop, 2), 2);
+        assert_eq!(reports(&mut event_loop, 2), 2);
         handle.disable(&token).expect("it is disabled");
-        assert_eq!(told(&mut event_loop, 2), 0);
+        assert_eq!(reports(&mut event_loop, 2), 0);
         handle.enable(&token).expect("it is enabled");
     }
     handle.remove(token);
-    assert_eq!(told(&mut event_loop, 2), 0);
+    assert_eq!(reports(&mut event_loop, 2), 0);
 }
 
 fn a_source_that_removes_itself_gets_no_more_reports() {
@@ -143,15 +143,15 @@ fn a_source_that_removes_itself_gets_no_more_reports() {
         let source = Generic::new(far, Interest::READ, Mode::Level);
         event_loop
             .handle()
-            .insert_source(source, |_, _, told: &mut usize| {
-                *told += 1;
+            .insert_source(source, |_, _, reports: &mut usize| {
+                *reports += 1;
                 Ok(PostAction::Remove)
             })
             .expect("it is watched");
         near.write_all(b"x").expect("written");
         ends.push(near);
     }
-    assert_eq!(told(&mut event_loop, 3), 50);
+    assert_eq!(reports(&mut event_loop, 3), 50);
     // A write to the other end of a pair fails, because the source's end was closed with the
     // source.
     for mut near in ends {
