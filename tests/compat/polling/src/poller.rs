@@ -1,7 +1,4 @@
-#![allow(
-    unsafe_code,
-    reason = "`add` is unsafe in the interface of `polling`"
-)]
+#![allow(unsafe_code, reason = "`add` is unsafe in the interface of `polling`")]
 
 //! The poller that threads share.
 

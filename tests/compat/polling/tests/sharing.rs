@@ -1,9 +1,6 @@
 //! The promises of `polling` to threads that share one poller, on every backend.
 
-#![allow(
-    unsafe_code,
-    reason = "`add` is unsafe in the interface of `polling`"
-)]
+#![allow(unsafe_code, reason = "`add` is unsafe in the interface of `polling`")]
 
 use std::{
     io::{ErrorKind, Write},
@@ -164,7 +161,10 @@ fn a_second_waiting_thread_does_not_wait() {
         let (back, returned) = mpsc::channel();
         thread::scope(|scope| {
             for _ in 0..2 {
-                scope.spawn(|| back.send(wait(&poller, PATIENCE)).expect("the receiver lives"));
+                scope.spawn(|| {
+                    back.send(wait(&poller, PATIENCE))
+                        .expect("the receiver lives")
+                });
             }
             assert_eq!(returned.recv(), Ok(Vec::new()), "the second");
             poller.notify().expect("notified");

@@ -27,13 +27,14 @@ fn counting(mode: Mode) -> calloop::Result<(Turns, RegistrationToken, UnixStream
     let event_loop = EventLoop::try_new()?;
     let (near, far) = UnixStream::pair()?;
     let source = Generic::new(far, Interest::READ, mode);
-    let inserted = event_loop
-        .handle()
-        .insert_source(source, |readiness, _, reports: &mut usize| {
-            assert!(readiness.readable);
-            *reports += 1;
-            Ok(PostAction::Continue)
-        });
+    let inserted =
+        event_loop
+            .handle()
+            .insert_source(source, |readiness, _, reports: &mut usize| {
+                assert!(readiness.readable);
+                *reports += 1;
+                Ok(PostAction::Continue)
+            });
     Ok((event_loop, inserted.map_err(|error| error.error)?, near))
 }
 
@@ -92,7 +93,11 @@ fn edge_reports_once_for_each_arrival_or_is_refused() {
         assert_eq!(reports(&mut event_loop, 3), 1);
     }
     event_loop.handle().update(&token).expect("it is updated");
-    assert_eq!(reports(&mut event_loop, 3), 1, "an update reports present readiness again");
+    assert_eq!(
+        reports(&mut event_loop, 3),
+        1,
+        "an update reports present readiness again"
+    );
 }
 
 fn a_source_changes_its_mode() {
