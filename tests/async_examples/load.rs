@@ -92,8 +92,8 @@ fn two_thousand_slow_clients_are_served() {
     }
 }
 
-/// Sends requests until `is_over`, and returns how many were lost. A request is lost if it is not
-/// answered, although the server has not announced that it closes the connection.
+/// Sends requests until `is_over`, and returns the number of lost ones. A request is lost if it
+/// gets no answer although the server has not announced the end of the connection.
 fn send_requests(server: &Server, is_over: &AtomicBool, answered: &AtomicU64) -> u64 {
     let mut lost = 0;
     let mut client = Client::connect(server.address());
@@ -116,11 +116,11 @@ fn send_requests(server: &Server, is_over: &AtomicBool, answered: &AtomicU64) ->
     lost
 }
 
-/// The workers of each server that is reloaded.
+/// Number of workers of each server that is reloaded.
 const WORKERS: usize = 2;
 
 /// Reloads a server several times, each time after its clients have got more than `answers` further
-/// answers. The environment variable `SOAK_RELOADS` has the number of reloads, 5 if it is not set.
+/// answers. The environment variable `SOAK_RELOADS` has the number of reloads, by default 5.
 fn reload(server: &Server, answered: &AtomicU64, answers: u64) {
     let reloads = env::var("SOAK_RELOADS");
     let reloads = reloads.map_or(5, |text| text.parse().expect("a number"));
@@ -136,7 +136,6 @@ fn reload(server: &Server, answered: &AtomicU64, answers: u64) {
     println!("{reloads} reloads, {answered:?} requests");
 }
 
-/// Reloads a server under busy clients.
 fn reload_under_load(server: &Server) {
     let (is_over, answered) = (AtomicBool::new(false), AtomicU64::new(0));
     let lost = thread::scope(|scope| {
@@ -198,6 +197,6 @@ fn reloads_of_a_proxy_lose_no_request_and_its_workers_end() {
     let arguments = [&upstream.address().to_string(), "2"];
     let server = wait_for_workers(start("hyper_proxy", &arguments), WORKERS);
     reload_under_load(&server);
-    // The old workers do not wait for the idle connections to the upstream that they keep open.
+    // The old workers close their idle connections to the upstream.
     eventually("old workers end", || server.worker_pids().len() == WORKERS);
 }

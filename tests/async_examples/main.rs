@@ -144,7 +144,6 @@ fn a_proxy_without_its_server_answers_502() {
     assert_eq!(client.get("/").status, 502, "the connection stays");
 }
 
-/// Connects a client to the chat.
 async fn join_chat(server: &Server) -> WebSocketStream<evcore_async::TcpStream> {
     let stream = evcore_async::TcpStream::connect(server.address())
         .await
@@ -165,7 +164,7 @@ fn chat_clients_get_what_the_others_send() {
     let chat = async {
         let (mut alice, mut bob) = (join_chat(&server).await, join_chat(&server).await);
         let mut carol = join_chat(&server).await;
-        // The message of bob shows that alice and carol are in the room.
+        // Bob's message shows that alice and carol are in the room.
         bob.send(Message::text("hello")).await.unwrap();
         for client in [&mut alice, &mut carol] {
             assert_eq!(next_text(client).await, "hello");
@@ -185,7 +184,7 @@ fn a_chat_client_that_does_not_read_is_disconnected() {
         let (mut reads, mut waits) = (join_chat(&server).await, join_chat(&server).await);
         reads.send(Message::text("hello")).await.unwrap();
         assert_eq!(next_text(&mut waits).await, "hello");
-        // This is more than the buffers of the sockets and the server's queue hold.
+        // More bytes than the buffers of the sockets and the server's queue hold.
         for _ in 0..500 {
             let piece = vec![0; 64 * 1024];
             reads.send(Message::binary(piece)).await.unwrap();
@@ -199,7 +198,6 @@ fn a_chat_client_that_does_not_read_is_disconnected() {
     });
 }
 
-/// A client of the TLS echo server.
 type TlsClient = StreamOwned<ClientConnection, TcpStream>;
 
 fn connect_by_tls(server: &Server) -> TlsClient {
@@ -216,7 +214,6 @@ fn connect_by_tls(server: &Server) -> TlsClient {
     StreamOwned::new(session.unwrap(), stream)
 }
 
-/// Sends bytes, and reads them back.
 fn echo_by_tls(client: &mut TlsClient, length: usize) -> io::Result<()> {
     let sent = vec![7; length];
     client.write_all(&sent)?;
@@ -240,7 +237,7 @@ fn tls_clients_get_their_bytes_back() {
 
 #[test]
 fn tls_clients_keep_their_old_worker_at_a_reload_until_they_are_silent() {
-    // The time for which a stop of the example waits for the next bytes of a client.
+    // The time for which a stopping worker waits for the next bytes of a client.
     let grace = Duration::from_secs(1);
     in_time(grace, || {
         let server = wait_for_workers(start("async_tls", &[CERTIFICATE, KEY, "2"]), 2);
@@ -253,7 +250,7 @@ fn tls_clients_keep_their_old_worker_at_a_reload_until_they_are_silent() {
         let old = server.worker_pids();
         server.signal(Signal::HUP);
         let begun = Instant::now();
-        // A TLS session stays with its worker. Bytes that it sends within the grace come back.
+        // Bytes that a client sends within the grace come back from its old worker.
         let echoed = echo_all(10_000).map_err(|error| error.to_string());
         let took = begun.elapsed();
         if echoed.is_ok() {

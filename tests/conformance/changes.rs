@@ -143,8 +143,8 @@ fn a_descriptor_reused_in_a_batch_reports_under_its_new_key(fixture: &mut Fixtur
     fixture.add(&far, old, Interest::READ, Mode::Level);
     fixture.expect(&[(old, READABLE)]);
 
-    // The descriptor is closed, and another socket gets its number at once. The old and the new
-    // registration have the same id and the same number.
+    // Another socket gets the number of the closed descriptor. The old and the new registration
+    // have the same id and the same number.
     fixture.poller.remove_before_close(old).expect("registered");
     let (_quiet, far) = fixture.platform.succeed(far);
     fixture.add(&far, new, Interest::READ, Mode::Level);
@@ -173,7 +173,7 @@ fn a_change_that_the_kernel_refuses_is_an_error_event(fixture: &mut Fixture) {
     fixture.add(&good, 2, Interest::WRITE, Mode::Level);
     drop(lost);
     fixture.modify(1, Interest::READ);
-    // The wait returns at once, and reports the ready descriptor too.
+    // The wait without a timeout returns, and reports the ready descriptor, too.
     assert_eq!(
         fixture.wait(None),
         [(1, READABLE | ERROR), (2, WRITABLE)],
@@ -184,8 +184,7 @@ fn a_change_that_the_kernel_refuses_is_an_error_event(fixture: &mut Fixture) {
     fixture.remove(1);
 }
 
-/// Before each wait, as many changes are made as the buffer has room for events. The kernel refuses
-/// all of them.
+/// Before each wait, the kernel refuses as many changes as the buffer has room for events.
 fn refused_changes_do_not_starve_ready_descriptors(fixture: &mut Fixture) {
     for capacity in 1..4 {
         let (_near, good) = fixture.pair();
@@ -199,8 +198,8 @@ fn refused_changes_do_not_starve_ready_descriptors(fixture: &mut Fixture) {
     }
 }
 
-/// The same with descriptors that were closed while they were watched. Some backends refuse a
-/// change of such a descriptor at once, others report an error in the wait.
+/// The changed descriptors were closed while they were watched. Some kernels refuse such a change,
+/// and others report the closed descriptor in the wait.
 fn closed_descriptors_do_not_starve_ready_ones(fixture: &mut Fixture) {
     for capacity in 1..4 {
         let (_near, good) = fixture.pair();
@@ -217,9 +216,9 @@ fn closed_descriptors_do_not_starve_ready_ones(fixture: &mut Fixture) {
     }
 }
 
-/// Waits many times with a small buffer, with a `change` before each wait. One of any two waits
-/// must report key 0, which is ready. Each other key must be reported, as an error, in one of any
-/// `2 * (capacity + 1)` waits.
+/// Calls `change` before each of many waits with a small buffer. One of any two waits must report
+/// key 0, which is ready. One of any `2 * (capacity + 1)` waits must report each other key, as an
+/// error.
 fn expect_neither_to_starve(
     fixture: &mut Fixture,
     capacity: u64,

@@ -21,8 +21,8 @@ crate::scenarios! {
     a_socket_registered_before_a_refused_connect_reports_it,
 }
 
-/// A non-blocking socket without a peer, registered for both sides. The report that such a socket
-/// gets (on Linux a hang-up) has been taken.
+/// Registers a non-blocking socket without a peer for both sides, and takes the report that such a
+/// socket may get (on Linux, a hang-up).
 fn unconnected(fixture: &mut Fixture) -> OwnedFd {
     let socket = socket(AddressFamily::INET, SocketType::STREAM, None).expect("a socket");
     ioctl_fionbio(&socket, true).expect("non-blocking");
@@ -32,8 +32,8 @@ fn unconnected(fixture: &mut Fixture) -> OwnedFd {
     socket
 }
 
-/// Begins to connect, and rearms as the documentation says. Returns the result of `connect`,
-/// because some systems finish or refuse a local connection at once.
+/// Begins to connect, and rearms both sides. Some systems finish or refuse a local connection at
+/// once.
 fn begin(fixture: &mut Fixture, socket: &OwnedFd, address: SocketAddr) -> Result<(), Errno> {
     let begun = connect(socket, &address);
     fixture.rearm(1, Interest::BOTH);
@@ -51,7 +51,6 @@ fn a_socket_registered_before_connect_reports_it(fixture: &mut Fixture) {
     let trace = fixture.wait(Some(DEADLINE));
     assert_eq!(trace, [(1, WRITABLE)], "{}", fixture.name);
 
-    // Both sides are open.
     let (mut peer, _) = listener.accept().expect("accept");
     peer.write_all(b"a").expect("write");
     let trace = fixture.wait(Some(DEADLINE));
@@ -63,7 +62,7 @@ fn a_socket_registered_before_connect_reports_it(fixture: &mut Fixture) {
 }
 
 fn a_socket_registered_before_a_refused_connect_reports_it(fixture: &mut Fixture) {
-    // This socket is bound and does not listen, so no other one gets the port.
+    // This socket is bound and does not listen, so no other socket gets the port.
     let taken = socket(AddressFamily::INET, SocketType::STREAM, None).expect("a socket");
     bind(&taken, &SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).expect("bind");
     let address = TcpStream::from(taken.try_clone().expect("a duplicate")).local_addr();

@@ -77,7 +77,7 @@ fn one_side_that_was_not_rearmed_does_not_silence_the_other(fixture: &mut Fixtur
     fixture.expect(&[(1, WRITABLE)]);
     for _ in 0..2 {
         near.write_all(b"a").expect("write");
-        // An edge-triggered kernel reports WRITABLE again together with the data.
+        // An edge-triggered kernel may report WRITABLE again together with the data.
         let trace = fixture.now();
         assert!(
             matches!(trace[..], [(1, ready)] if ready.is_readable()),

@@ -20,7 +20,7 @@ crate::scenarios! {
 }
 
 /// Returns whether the backend has exclusive wake-ups. If not, checks that the error recommends the
-/// accept lock. Of the kernels' backends, only epoll has them.
+/// accept lock.
 fn can(fixture: &mut Fixture) -> bool {
     let can = fixture.poller.backend().capabilities().exclusive;
     assert_eq!(can, fixture.platform.has_exclusive(), "{}", fixture.name);
@@ -52,11 +52,11 @@ fn a_reregistered_exclusive_is_woken_last_or_it_is_refused(fixture: &mut Fixture
     }
 }
 
-/// Returns which of two workers that watch a listener is woken by a client. If `reregistered`,
-/// worker 0 has registered the listener again.
+/// Returns the one of two workers that a client wakes. If `reregistered`, worker 0 has registered
+/// the listener again.
 ///
-/// The test waits until both threads sleep, because only the wake-up of a sleeping thread can be
-/// spared.
+/// Both threads must sleep before the client connects, because only the wake-up of a sleeping
+/// thread can be spared.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn first_woken_of_two(reregistered: bool) -> usize {
     use std::{

@@ -1,16 +1,14 @@
 //! Lets scenarios run in parallel, except for those that fork, which run alone.
 //!
-//! A child has a duplicate of each descriptor of this process. So a descriptor that another
-//! scenario closes while the child lives stays open in the child. Its peer sees no end of the
-//! stream, and epoll goes on reporting it.
+//! A forked child has a duplicate of each descriptor of this process. If another scenario closed a
+//! socket meanwhile, the socket's peer would see no end of the stream, and epoll would go on
+//! reporting the socket.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-/// The number of running scenarios.
 static RUNNING: Mutex<usize> = Mutex::new(0);
 static NONE_RUNNING: Condvar = Condvar::new();
 
-/// A running scenario.
 #[derive(Debug)]
 pub(crate) struct Running(());
 

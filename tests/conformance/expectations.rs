@@ -1,16 +1,12 @@
 //! The backends under test, and the reports in which they differ.
 //!
-//! Only this file names backends. Each `match` lists all of them, so that a backend without an
-//! expectation does not compile. A [`BackendKind`] without an arm in [`Backend::of`] fails its
-//! first scenario.
+//! Each `match` lists all backends, so that a backend without an expectation does not compile.
 //!
 //! Run so far: epoll (also with masked edges), `io_uring`, poll and select on Linux, and the
 //! simulator's backend. **Not run:** the expectations of kqueue, of event ports, of `/dev/poll`,
 //! and of poll and select on systems other than Linux. They come from the manual pages and the
-//! kernels' sources, as do the models of the first three
-//! (`crates/evcore-poller/src/sys/fake_kernel/`). The expectations of poll on macOS are incomplete,
-//! because macOS reports `POLLHUP` for the end of either side, even after the socket's own
-//! shutdown.
+//! kernels' sources. The expectations of poll on macOS are incomplete, because macOS reports
+//! `POLLHUP` for the end of either side, even after the socket's own shutdown.
 
 use evcore_poller::{BackendKind, Interest, Ready};
 
@@ -44,7 +40,6 @@ macro_rules! each_kernel {
 }
 pub(crate) use each_kernel;
 
-/// A backend under test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Backend {
     /// epoll, also with masked edges.
@@ -88,8 +83,7 @@ impl Backend {
             Self::Kqueue => holds & (sides | READ_CLOSED | ERROR),
             Self::Poll if LINUX => holds,
             Self::Poll | Self::EventPorts | Self::DevPoll => holds & no_half_close,
-            // A side is ready at the end of a stream, after a hang-up and after an error. Nothing
-            // else is reported.
+            // select reports no ends. A side is ready after an end, a hang-up or an error.
             Self::Select => holds & sides,
         }
     }
@@ -134,8 +128,8 @@ impl Backend {
         }
     }
 
-    /// Returns whether a pipe without a reader can be registered. (NetBSD's kqueue returns the
-    /// error of a closed descriptor.)
+    /// Returns whether a pipe without a reader can be registered. NetBSD's kqueue
+    /// refuses such a pipe.
     pub(crate) fn takes_a_pipe_without_a_reader(self) -> bool {
         match self {
             Self::Kqueue => !cfg!(target_os = "netbsd"),
@@ -155,8 +149,7 @@ impl Backend {
         }
     }
 
-    /// Returns whether the backend has exclusive registrations. The simulator's backend has them in
-    /// some shapes.
+    /// Returns whether the backend has exclusive registrations, at least in some shapes.
     pub(crate) fn has_exclusive(self) -> bool {
         match self {
             Self::Epoll | Self::Simulated => true,
@@ -167,8 +160,7 @@ impl Backend {
         }
     }
 
-    /// Returns whether the backend has a descriptor that another poller can watch. (An event port
-    /// has one that is not lent, and `/dev/poll` cannot be polled.)
+    /// Returns whether the backend lends a descriptor that another poller can watch.
     pub(crate) fn has_descriptor(self) -> bool {
         match self {
             Self::Epoll | Self::Kqueue => true,
@@ -177,8 +169,8 @@ impl Backend {
         }
     }
 
-    /// Returns whether an `Edge` may report readiness that held when the kernel queued the report,
-    /// even if the program has used it up since.
+    /// Returns whether an `Edge` may report readiness that the program has used up after the kernel
+    /// queued the report.
     pub(crate) fn has_late_edges(self) -> bool {
         match self {
             Self::IoUring => true,
@@ -187,9 +179,9 @@ impl Backend {
         }
     }
 
-    /// Returns whether the backend confuses a reused number with its previous file. Other backends
-    /// identify files (epoll), or drop a number with its file (kqueue, event ports). (`/dev/poll`
-    /// is confused only if the close has marked the entry, as the close of a socket does.)
+    /// Returns whether the backend confuses a reused number with its previous file. epoll
+    /// identifies files, and kqueue and event ports drop a number with its file. `/dev/poll` is
+    /// confused only if the close has marked the entry, as the close of a socket does.
     pub(crate) fn confuses_reused_numbers(self) -> bool {
         match self {
             Self::Poll | Self::Select | Self::DevPoll => true,
@@ -209,7 +201,6 @@ impl Backend {
     }
 }
 
-/// The scenarios run for exactly the backends of this system.
 #[test]
 fn every_backend_of_this_system_has_its_tests() {
     let mut tested = Vec::new();

@@ -77,8 +77,7 @@ fn a_closed_descriptor_hides_none_of_a_hundred(fixture: &mut Fixture) {
     for _ in 0..3 {
         fixture.expect(&all_good);
     }
-    // Removing a closed descriptor is an error on some backends. The key is unregistered in any
-    // case.
+    // Removing a closed descriptor is an error on some backends, but the key is unregistered.
     let _ = fixture.poller.remove(1000);
     assert!(fixture.poller.remove(1000).is_err());
     fixture.expect(&all_good);

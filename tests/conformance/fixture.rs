@@ -1,4 +1,4 @@
-//! The fixture of every scenario: a poller with its buffer, and sockets.
+//! The fixture of a scenario: a poller with its buffer, and sockets.
 
 use std::{
     collections::BTreeMap,
@@ -27,16 +27,14 @@ pub(crate) const ERROR: Ready = Ready::ERROR;
 /// Only a failing test waits this long.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(20);
 
-/// A poller on its platform, for one scenario.
 pub(crate) struct Fixture {
     pub(crate) platform: Arc<dyn Platform>,
     pub(crate) poller: Poller,
     pub(crate) events: Events,
-    /// Backend and scenario, for messages of panics.
     pub(crate) name: String,
     /// The last interest under each key.
     interests: BTreeMap<u64, Interest>,
-    // `None` in a simulation, which a fork does not affect, and while this scenario runs alone.
+    // `None` in a simulation, which a fork does not affect, and after the first call of `alone`.
     present: Option<Running>,
 }
 
@@ -44,10 +42,10 @@ pub(crate) struct Fixture {
 pub(crate) type Trace = Vec<(u64, Ready)>;
 
 impl Fixture {
-    /// Creates a fixture. If the running kernel refuses the backend, reports the scenario as not
-    /// run, and returns `None`.
+    /// Returns `None` and reports the scenario as not run if the running kernel refuses the
+    /// backend.
     pub(crate) fn if_permitted(kind: BackendKind, scenario: &str) -> Option<Self> {
-        // Every backend except `io_uring` is always permitted.
+        // Kernels and sandboxes often refuse `io_uring`.
         let runs = kind != BackendKind::IoUring || is_permitted(kind);
         runs.then(|| Self::of_kernel(kind, scenario))
     }
@@ -79,8 +77,7 @@ impl Fixture {
         self.platform.pair()
     }
 
-    /// Waits until all other scenarios have ended, for a scenario that forks. No other one begins
-    /// while the guard lives.
+    /// Waits until no other scenario runs. No other scenario begins while the guard lives.
     pub(crate) fn alone(&mut self) -> MutexGuard<'static, usize> {
         self.present = None;
         alone()
@@ -147,8 +144,6 @@ impl Fixture {
         trace
     }
 
-    /// Polls, and returns the present readiness. (One end of a pair sees at once what the other end
-    /// does.)
     #[track_caller]
     pub(crate) fn now(&mut self) -> Trace {
         self.wait(Some(Duration::ZERO))
@@ -183,13 +178,11 @@ impl Fixture {
         );
     }
 
-    /// The readiness that this backend reports under a key if the true readiness is `holds`.
     fn reported(&self, key: u64, holds: Ready) -> Ready {
         let interest = self.interests.get(&key).copied().unwrap_or(Interest::BOTH);
         self.platform.backend().reported(holds, interest)
     }
 
-    /// Waits while a waker wakes the poller.
     #[track_caller]
     pub(crate) fn wait_while_woken(&mut self, timeout: Option<Duration>) -> Trace {
         let waker = self.poller.waker();
@@ -207,7 +200,7 @@ impl Fixture {
         self.expect(&[]);
     }
 
-    /// Checks by waits that nothing is left to report, and that no wait ends early.
+    /// Checks that nothing is left to report, and that no wait ends early.
     #[track_caller]
     pub(crate) fn expect_silence(&mut self) {
         let timeout = Duration::from_millis(5);

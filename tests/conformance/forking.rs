@@ -60,10 +60,8 @@ fn a_child_wakes_its_parent_through_a_wakers_descriptor(fixture: &mut Fixture) {
     }
 }
 
-/// Runs `claim` in a forked child, and returns its result.
-///
-/// `claim` must not allocate, because a thread that does not exist in the child may have held the
-/// allocator's lock.
+/// Runs `claim` in a forked child, and returns the claim's result. `claim` must not allocate,
+/// because a thread that does not exist in the child may have held the allocator's lock.
 fn in_a_child(claim: impl FnOnce() -> bool) -> bool {
     // SAFETY: the child runs `claim`, which takes no lock, and then ends without unwinding.
     match unsafe { libc::fork() } {

@@ -20,7 +20,6 @@ use crate::{
     socket::Socket,
 };
 
-/// One of the kernel's interfaces.
 #[derive(Debug)]
 pub(crate) struct Kernel {
     kind: BackendKind,
@@ -35,8 +34,8 @@ impl Kernel {
         Self { kind, since }
     }
 
-    /// The `nth` of the descriptor numbers that only these scenarios use. They are the highest that
-    /// the process may have, or that select can watch.
+    /// The `nth` of the descriptor numbers that only scenarios of this backend use. They are near
+    /// the highest number that the process may have, or that select can watch.
     fn own_number(&self, nth: i32) -> i32 {
         if self.backend().has_sets() {
             return 1000 + nth;
@@ -95,9 +94,8 @@ impl Platform for Kernel {
         Socket::Real(own.into())
     }
 
-    /// Makes duplicates of one socket.
     fn many_sockets(&self, count: u64) -> ManySockets {
-        // The duplicates get numbers from here on, above the tests' ordinary descriptors.
+        // The lowest number of the duplicates, above the tests' ordinary descriptors.
         const CROWDED: i32 = 2000;
         let lowest = if self.backend().has_sets() {
             0
@@ -113,7 +111,6 @@ impl Platform for Kernel {
         ManySockets::new(vec![(Socket::Real(near), Socket::Real(far))], twins)
     }
 
-    /// Calls `poll` for the one descriptor.
     fn truth(&self, socket: &Socket, interest: Interest) -> Ready {
         let Socket::Real(socket) = socket else {
             panic!("a socket of a world")
@@ -136,7 +133,7 @@ impl Platform for Kernel {
     }
 }
 
-/// Two connected non-blocking stream sockets, for scenarios that need a kernel.
+/// Two connected non-blocking sockets, for scenarios that need a kernel.
 pub(crate) fn pair() -> (UnixStream, UnixStream) {
     let (near, far) = UnixStream::pair().expect("a pair of sockets");
     for end in [&near, &far] {
@@ -145,7 +142,7 @@ pub(crate) fn pair() -> (UnixStream, UnixStream) {
     (near, far)
 }
 
-/// A terminal whose other side has been closed. `None` on systems on which that was not tried.
+/// A terminal whose other side is closed. `None` on systems on which that was not tried.
 #[cfg(target_os = "linux")]
 pub(crate) fn hung_up_terminal() -> Option<OwnedFd> {
     use rustix::{

@@ -1,10 +1,9 @@
 //! One contract for all backends. Each scenario is a test for each backend of this system, and for
-//! the simulator's backend in each of its shapes. A scenario has the exact traces that every
-//! backend must report.
+//! the simulator's backend in each of its shapes. The path of the test names the backend and the
+//! scenario: `edge::poll::...`.
 //!
-//! A failure names the backend and the scenario by the path of the test: `edge::poll::...`. If
-//! backends may differ, `expectations.rs` has the expectations of each, and lists the backends that
-//! were never tested. `no_equivalent.rs` lists the scenarios that do not run over the simulator's
+//! If backends may differ, `expectations.rs` has the expectations, and lists the backends that were
+//! never tested. `no_equivalent.rs` lists the scenarios that do not run over the simulator's
 //! backend, with the reasons.
 
 mod exclusive_run;

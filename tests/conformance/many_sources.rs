@@ -24,7 +24,7 @@ crate::scenarios! {
     sources_are_removed_in_any_order,
 }
 
-/// Creates `count` sockets, and registers them for writing under the keys from 0.
+/// Registers `count` sockets for writing, under the keys from 0.
 fn many_sockets(fixture: &mut Fixture, count: u64, mode: Mode) -> ManySockets {
     let sockets = fixture.platform.many_sockets(count);
     for (member, key) in sockets.members().into_iter().zip(0..) {
@@ -33,8 +33,8 @@ fn many_sockets(fixture: &mut Fixture, count: u64, mode: Mode) -> ManySockets {
     sockets
 }
 
-/// Returns `count`, or the lower number that select can watch in addition to the descriptors of the
-/// other tests.
+/// Returns `count`, or fewer for select, which must also have room for the other tests'
+/// descriptors.
 fn at_most(count: u64, fixture: &Fixture) -> u64 {
     if fixture.platform.backend().has_sets() {
         count.min(200)
@@ -99,7 +99,7 @@ fn nothing_starves_with_a_small_buffer(fixture: &mut Fixture) {
     );
 }
 
-/// Readiness that is new is reported before readiness that lasts.
+/// A backend must report new readiness before readiness that lasts.
 fn all_are_seen_soon_if_all_become_ready_at_once(fixture: &mut Fixture) {
     const ROOM: u32 = 100;
     let count = at_most(1000, fixture);

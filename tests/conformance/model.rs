@@ -3,12 +3,11 @@
 //! The model has the interests of the caller, the reports so far, and the actions of the peer. The
 //! platform supplies the true readiness of a socket: a kernel by a bare `poll`, a simulation by a
 //! poller that has never seen the socket. So the model predicts every bit that `Level` and
-//! `Oneshot` report, on every backend. For `Edge` it predicts the readiness that must be reported
-//! (each side that is due, and each end once) and the readiness that may be reported. For masked
-//! edges the two are the same.
+//! `Oneshot` report. For `Edge`, it predicts the readiness that must be reported and the readiness
+//! that may be reported.
 //!
 //! A second model has a buffer that is too small, and changes that are refused before each wait. It
-//! checks that no wake is reported late, and that no ready socket waits for long.
+//! checks that no kernel's wake is reported late, and that no ready socket waits for long.
 
 use std::{
     io::{Read, Write},
@@ -37,16 +36,14 @@ pub(crate) enum Step {
     /// Calls `remove_before_close`, closes both ends and opens a new pair, often under the same
     /// numbers.
     Replace(u64),
-    /// The same as `Replace`, but a duplicate of the old socket stays open (if the platform has
-    /// duplicates), so that epoll goes on reporting the socket.
+    /// Does the same as `Replace`, but a duplicate of the old socket stays open (if the platform
+    /// has duplicates), so that epoll could go on reporting the socket.
     LeaveBehind(u64),
-    /// Drains until `WouldBlock` and rearms reading.
+    /// Drains until `WouldBlock` and rearms reading, unless the stream has ended.
     RearmRead(u64),
     /// Fills until `WouldBlock` and rearms writing.
     RearmWrite(u64),
-    /// The peer writes a byte.
     PeerWrites(u64),
-    /// The peer reads everything that has arrived.
     PeerReads(u64),
     PeerShutsDown(u64),
     /// The peer reads everything, and then the socket's writing side is shut down. If the peer has
@@ -54,9 +51,7 @@ pub(crate) enum Step {
     /// hang-up of a full socket.)
     ShutsDown(u64),
     PeerCloses(u64),
-    /// Reads one byte, if there is one.
     Read(u64),
-    /// Wakes the poller.
     Wake,
     /// Wakes the poller by a write to the descriptor of its waker, if there is one.
     WakeByHand,
@@ -96,7 +91,6 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// A registration in the model.
 #[derive(Clone, Debug)]
 struct Registered {
     key: u64,
@@ -112,7 +106,6 @@ struct Registered {
     armed: bool,
 }
 
-/// The state of a peer's end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Peer {
     Open,
@@ -125,7 +118,6 @@ struct Course {
     pairs: Vec<(Socket, Socket)>,
     peers: Vec<Peer>,
     registered: Vec<Option<Registered>>,
-    /// True for a socket whose writing side is shut down.
     is_shut: Vec<bool>,
     generation: u64,
     /// Duplicates of sockets that were replaced.
@@ -134,7 +126,7 @@ struct Course {
     is_woken: bool,
 }
 
-/// A registration's place in the tables.
+/// The place of an id in the tables.
 fn at(id: u64) -> usize {
     usize::try_from(id).expect("there are four")
 }
@@ -223,7 +215,6 @@ impl Course {
         }
     }
 
-    /// The part of `interest` that this backend can watch.
     fn watchable(&self, interest: Interest) -> Interest {
         match self.fixture.platform.backend() {
             Backend::Kqueue => interest - Interest::PRIORITY,
@@ -297,8 +288,8 @@ impl Course {
             self.fixture.name
         );
         if !self.left_behind.is_empty() {
-            // A poller may register all descriptors again to drop a stale registration. Then it
-            // reports edges again.
+            // A poller that registers all descriptors again, to drop a stale registration, reports
+            // edges again.
             return;
         }
         for registered in edges {
@@ -332,8 +323,8 @@ impl Course {
             let holds = backend.reported(holds, registered.wanted);
             let ends = holds & backend.ends_behind_a_report();
             let possible = if backend.has_late_edges() {
-                // The backend polls again before it reports priority data, because the wake-up for
-                // other data claims it too. So priority data is never late.
+                // The backend polls again before it reports priority data, because the kernel's
+                // report of other data includes it. So priority data is never late.
                 let late = registered.wanted - Interest::PRIORITY;
                 holds | Ready::from_bits_truncate(u16::from(late.bits()))
             } else {
@@ -407,9 +398,9 @@ enum Scarcity {
     /// The peer writes a byte, which stays unread.
     Ready(usize),
     Drained(usize),
-    /// From here on, this change is made before each wait, and the kernel refuses it.
+    /// From here on, a change that the kernel refuses is made before each wait.
     Refused(usize),
-    /// Ends the refused changes of this key: its interest becomes empty.
+    /// Ends the refused changes of this key.
     Dropped(usize),
     Wake,
     Wait,
@@ -438,7 +429,7 @@ struct Scarce {
     is_ready: [bool; CROWD],
     is_refused: [bool; CROWD],
     is_woken: bool,
-    /// Number of waits in a row that have not reported each socket although it was ready.
+    /// Number of waits in a row that have not reported a ready socket.
     waits_without: [usize; CROWD],
     capacity: usize,
 }
@@ -506,7 +497,7 @@ impl Scarce {
             *waits = match (is_reported, self.is_ready[nth]) {
                 (false, true) if !is_woken => *waits + 1,
                 // The wake may have taken the place of a report. Only one of two waits reports
-                // readiness first, so that costs two waits: this one, and one that was counted
+                // readiness first, so the wake may cost two waits: this one, and one counted
                 // before.
                 (false, true) => waits.saturating_sub(1),
                 _ => 0,

@@ -1,7 +1,4 @@
 //! The platform of a scenario: this system's kernel, or a simulation.
-//!
-//! The trait has everything in which a kernel and a simulation differ: sockets, reused numbers,
-//! many sockets, time, and events during a wait.
 
 use std::{fmt, time::Duration};
 
@@ -14,25 +11,22 @@ use crate::{
 
 /// A kernel with one of its interfaces, or a simulation with a poller of some shape.
 pub(crate) trait Platform: fmt::Debug + Send + Sync {
-    /// The name, for messages of panics.
     fn name(&self) -> String;
 
     /// The expectations of the poller under test.
     fn backend(&self) -> Backend;
 
-    /// A poller of the kind that is under test.
     fn poller(&self) -> Poller;
 
-    /// Returns whether the poller should have exclusive registrations.
     fn has_exclusive(&self) -> bool;
 
-    /// The present time on the clock of that poller's waits.
+    /// The present time on the clock of the poller's waits.
     fn time(&self) -> Duration;
 
     /// Two connected non-blocking stream sockets. Each sees at once what the other does.
     fn pair(&self) -> (Socket, Socket);
 
-    /// Two such sockets, the first for [`write_during`](Self::write_during).
+    /// Two connected sockets, the first for [`write_during`](Self::write_during).
     fn late_pair(&self) -> (Socket, Socket) {
         self.pair()
     }
@@ -46,8 +40,7 @@ pub(crate) trait Platform: fmt::Debug + Send + Sync {
     /// Many sockets, which become full and empty together.
     fn many_sockets(&self, count: u64) -> ManySockets;
 
-    /// The true readiness of a socket, as far as `interest` includes it, found without the poller
-    /// under test.
+    /// The true readiness of a socket for an interest, found without the poller under test.
     fn truth(&self, socket: &Socket, interest: Interest) -> Ready;
 
     /// Wakes at some time during `wait`.
@@ -58,14 +51,13 @@ pub(crate) trait Platform: fmt::Debug + Send + Sync {
     fn write_during(&self, near: &Socket, wait: &mut dyn FnMut());
 }
 
-/// Many sockets, watched for writing.
 pub(crate) struct ManySockets {
     members: Vec<Box<dyn Source>>,
     pairs: Vec<(Socket, Socket)>,
 }
 
 impl ManySockets {
-    /// If there are `members`, they are watched in place of the second sockets of the `pairs`.
+    /// If there are `members`, scenarios watch them in place of the second sockets of the `pairs`.
     pub(crate) fn new(pairs: Vec<(Socket, Socket)>, members: Vec<Box<dyn Source>>) -> Self {
         Self { members, pairs }
     }
@@ -81,14 +73,13 @@ impl ManySockets {
         self.members.iter().map(AsRef::as_ref).collect()
     }
 
-    /// Fills all sockets, so that none has room.
     pub(crate) fn fill(&self) {
         for (_, far) in &self.pairs {
             fill(far);
         }
     }
 
-    /// Drains all sockets, so that all have room again.
+    /// Makes room in all sockets.
     pub(crate) fn drain(&self) {
         for (near, _) in &self.pairs {
             drain(near);

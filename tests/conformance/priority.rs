@@ -50,8 +50,7 @@ fn take_urgent(far: &TcpStream) {
     assert_eq!(&byte, b"!");
 }
 
-/// Registers `source` under key 1. Returns whether the backend takes this interest, which kqueue
-/// refuses.
+/// Registers `source` under key 1. Returns whether the backend takes the interest.
 fn can_watch(fixture: &mut Fixture, source: &impl Source, interest: Interest, mode: Mode) -> bool {
     match fixture.poller.add(source, 1, interest, mode) {
         Err(Error::NoPriority { .. }) => {

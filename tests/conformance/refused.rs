@@ -1,5 +1,5 @@
-//! Kernels that refuse a system call, as in a sandbox of Linux. Here a filter on one thread refuses
-//! the call.
+//! Kernels that refuse a system call, as in a sandbox of Linux. Here, a filter on one thread
+//! refuses the call.
 
 #![cfg(any(target_os = "linux", target_os = "android"))]
 
@@ -62,7 +62,7 @@ fn a_refused_ring_is_an_error_with_a_reason() {
             libc::EINVAL,
             "Linux 6.1 or later is needed",
         ),
-        // A sandbox may permit to create a ring, and deny its use.
+        // A sandbox may permit the creation of a ring, and deny its use.
         (
             libc::SYS_io_uring_enter,
             "io_uring_enter",

@@ -1,7 +1,7 @@
 //! Signals that arrive during a wait.
 //!
-//! A thread sends SIGUSR1 to the waiting thread repeatedly until the wait is over. The handler does
-//! nothing, and is installed without `SA_RESTART`, so each signal interrupts the wait.
+//! A thread sends SIGUSR1 to the waiting thread repeatedly until the wait is over. The handler only
+//! counts, and is installed without `SA_RESTART`, so that signals interrupt the wait.
 
 #![allow(
     unsafe_code,
@@ -86,7 +86,7 @@ fn until_caught(count: u32) {
     }
 }
 
-/// Waits without a timeout under signals, and does `last` after a hundred of them.
+/// Waits without a timeout under signals, and calls `last` after a hundred of them.
 fn wait_until(fixture: &mut Fixture, last: impl FnOnce() + Send) -> Trace {
     under_signals(|| {
         std::thread::scope(|threads| {

@@ -11,7 +11,8 @@ use crate::{
     socket::Socket,
 };
 
-/// The features that a simulated backend has by itself; the poller emulates the rest.
+/// The features that a simulated backend has by itself. The poller emulates edges and one-shots
+/// that a backend lacks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape {
     name: &'static str,
@@ -23,7 +24,7 @@ pub(crate) struct Shape {
 impl Shape {
     /// The shape with all features, like epoll.
     pub(crate) const NATIVE: Self = Self::new("native", true, true, true);
-    /// The shape without features, like poll and select.
+    /// The shape without features, like poll.
     pub(crate) const MASKED: Self = Self::new("masked", false, false, false);
     pub(crate) const EDGES: Self = Self::new("edges alone", true, false, false);
     pub(crate) const ONESHOTS: Self = Self::new("one-shots alone", false, true, false);
@@ -48,8 +49,7 @@ impl Shape {
     }
 }
 
-/// Number of bytes that fit into a socket: enough for the bytes that scenarios write before any are
-/// read.
+/// Number of bytes that fit into a socket, enough for scenarios that write before they read.
 const BUFFER: usize = 16 * 1024;
 
 /// The time at which something happens during a wait: later than any turn, and earlier than any
@@ -108,7 +108,7 @@ impl Platform for Simulated {
         (Socket::Simulated(near), Socket::Simulated(far))
     }
 
-    /// The two sockets are on different hosts, so that data is in flight for a while.
+    /// The sockets behave as TCP sockets, so bytes arrive after a latency.
     fn late_pair(&self) -> (Socket, Socket) {
         let (near, far) = self.process.tcp_pair();
         (Socket::Simulated(near), Socket::Simulated(far))
@@ -117,7 +117,7 @@ impl Platform for Simulated {
     fn succeed(&self, old: Socket) -> (Socket, Socket) {
         let number = number(&old);
         drop(old);
-        // The first socket of a pair gets the lowest number that is free.
+        // The first socket of a pair gets the lowest free number.
         let (new, near) = self.pair();
         assert_eq!(self::number(&new), number, "the number comes back");
         (near, new)
@@ -135,7 +135,6 @@ impl Platform for Simulated {
         ManySockets::new(pairs, Vec::new())
     }
 
-    /// Reads the readiness with a poller that has never seen the socket.
     fn truth(&self, socket: &Socket, interest: Interest) -> Ready {
         let backend = self.process.backend_with(Capabilities::default());
         let mut poller = Poller::from(backend);
@@ -160,7 +159,6 @@ impl Platform for Simulated {
     }
 }
 
-/// The number of a simulated descriptor.
 fn number(socket: &Socket) -> u32 {
     match socket.target() {
         Target::Simulated(number) => number,
@@ -168,7 +166,6 @@ fn number(socket: &Socket) -> u32 {
     }
 }
 
-/// A simulated client that wakes a poller a little later.
 #[derive(Debug)]
 struct Waking {
     waker: Waker,

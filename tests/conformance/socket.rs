@@ -8,7 +8,7 @@ use std::{
 use evcore_poller::{Source, Target};
 use evcore_sim::SimStream;
 
-/// A stream socket that does not block, which scenarios read, write and watch.
+/// A non-blocking stream socket.
 #[derive(Debug)]
 pub(crate) enum Socket {
     Real(UnixStream),
@@ -16,7 +16,6 @@ pub(crate) enum Socket {
 }
 
 impl Socket {
-    /// Shuts down the writing side.
     pub(crate) fn shutdown_write(&self) -> io::Result<()> {
         match self {
             Self::Real(stream) => stream.shutdown(std::net::Shutdown::Write),
@@ -86,7 +85,7 @@ impl Write for Socket {
     }
 }
 
-/// Writes until the socket is full. Returns the number of bytes.
+/// Writes until the socket is full, and returns the number of written bytes.
 pub(crate) fn fill(mut stream: impl Write) -> usize {
     let mut written = 0;
     loop {
@@ -107,8 +106,7 @@ pub(crate) enum Drained {
     AtEnd,
 }
 
-/// Reads until nothing is left. Returns the number of bytes, and the state of the stream after
-/// them.
+/// Reads until nothing is left. Returns the number of bytes, and the state of the stream.
 pub(crate) fn drain(mut stream: impl Read) -> (usize, Drained) {
     let (mut bytes, mut count) = ([0; 4096], 0);
     loop {

@@ -70,8 +70,7 @@ fn removing_the_old_key_leaves_the_new_registration(fixture: &mut Fixture) {
     fixture.expect(&[(2, WRITABLE)]);
 }
 
-/// A readable socket that is registered under key 1, with its peer and a duplicate that is not
-/// registered.
+/// A readable socket that is registered under key 1, its peer, and a duplicate of the socket.
 fn readable(fixture: &mut Fixture) -> (UnixStream, [UnixStream; 2]) {
     let (mut near, far) = kernel::pair();
     near.write_all(b"a").expect("write");
@@ -129,7 +128,7 @@ fn a_fired_one_shot_is_silent_in_a_rebuilt_set(fixture: &mut Fixture) {
 }
 
 /// epoll's waker is an eventfd whose counter stays above zero. A rebuilt epoll set must not report
-/// that as another wake.
+/// the counter as another wake.
 fn a_reported_wake_is_not_repeated_by_a_rebuilt_set(fixture: &mut Fixture) {
     for _ in 0..3 {
         fixture.poller.waker().wake();
@@ -160,7 +159,8 @@ fn no_wake_is_lost_while_the_set_is_rebuilt(fixture: &mut Fixture) {
     std::thread::scope(|threads| {
         threads.spawn(|| {
             for _ in 0..WAKES {
-                // Relaxed is enough, because the waker must order this before the end of the wait.
+                // Relaxed is enough, because the waker must order this store before the end of the
+                // wait.
                 noted.fetch_add(1, Ordering::Relaxed);
                 waker.wake();
             }
@@ -180,8 +180,8 @@ fn no_wake_is_lost_while_the_set_is_rebuilt(fixture: &mut Fixture) {
     });
 }
 
-/// The descriptor is closed, and opened again as a duplicate of itself, so number and file are the
-/// same as before.
+/// The descriptor is closed, and its number is taken by a duplicate, so number and file stay the
+/// same.
 fn a_descriptor_not_closed_after_all_can_be_added_again(fixture: &mut Fixture) {
     let (near, far) = kernel::pair();
     let mut fd = OwnedFd::from(far);

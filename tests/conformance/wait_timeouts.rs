@@ -1,4 +1,4 @@
-//! Timeouts: a wait never ends early, whatever its timeout. The kernel decides how late it ends.
+//! Timeouts: a wait without a report does not end early. The kernel decides how late the wait ends.
 
 use std::{io::Write, time::Duration};
 

@@ -88,7 +88,8 @@ fn a_wake_is_reported_once(fixture: &mut Fixture) {
     }
 }
 
-/// A kernel that lists the waker behind all ready descriptors would report it only after 100 waits.
+/// A kernel that lists the waker behind all ready descriptors would report it only after many
+/// waits.
 fn a_wake_comes_with_the_first_wait_among_hundreds_of_events(fixture: &mut Fixture) {
     let count = if fixture.platform.backend().has_sets() {
         200
@@ -118,7 +119,7 @@ fn a_wake_comes_with_the_first_wait_among_hundreds_of_events(fixture: &mut Fixtu
     }
 }
 
-/// A closed descriptor is reported once, as an error, or not at all. In either case the wake is not
+/// A closed descriptor is reported as an error, or not at all. In either case, the wake is not
 /// delayed.
 fn a_wake_comes_with_the_first_wait_despite_closed_descriptors(fixture: &mut Fixture) {
     fixture.add_closed(10, 0..4, Interest::READ);
@@ -159,8 +160,8 @@ fn a_million_wakes_from_four_threads(fixture: &mut Fixture) {
         for _ in 0..THREADS {
             threads.spawn(|| {
                 for _ in 0..EACH {
-                    // Relaxed is enough, because the waker must order this before the end of the
-                    // wait.
+                    // Relaxed is enough, because the waker must order this store before the end of
+                    // the wait.
                     noted.fetch_add(1, Ordering::Relaxed);
                     waker.wake();
                 }
@@ -191,8 +192,8 @@ fn a_waker_outlives_its_poller(fixture: &mut Fixture) {
     );
 }
 
-/// This holds for a waker that is one descriptor, as on Linux. (If a waker is a pair of sockets,
-/// the writing end is not the watched one, and can be registered.)
+/// A waker is one descriptor on Linux. Elsewhere it may be a pair of sockets, whose writing end can
+/// be registered.
 fn a_pollers_own_waker_cannot_be_registered(fixture: &mut Fixture) {
     let waker = fixture.poller.waker();
     if cfg!(any(target_os = "linux", target_os = "android")) {

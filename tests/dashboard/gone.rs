@@ -46,7 +46,7 @@ fn the_page_goes_on_when_the_server_is_back() {
     ] {
         assert!(events.contains(event), "{events}");
     }
-    // The browser reports each failed request as an error. No other error is expected.
+    // The browser logs each failed request as an error. No other error is expected.
     for error in page.browser.take_console_errors() {
         assert!(
             error.contains("status.json") && error.contains("net::ERR_"),
@@ -81,7 +81,7 @@ fn the_page_polls_once_a_second_and_not_if_paused_or_hidden() {
         let script = format!("return [{requests}, performance.now()]");
         let before = page.browser.run(&script);
         let (count, time) = (&before[0], &before[1]);
-        // This is long enough for two more requests.
+        // Without the stop, the page would send two more requests in this time.
         page.wait_for("time passes", &format!("performance.now() > {time} + 2500"));
         assert_eq!(&page.browser.run(&format!("return {requests}")), count);
         page.browser.run(&go_on);

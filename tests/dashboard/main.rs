@@ -1,6 +1,6 @@
 //! The dashboard in a real browser, while workers are killed and replaced.
 //!
-//! Without Chromium nothing is tested, and each test reports that.
+//! Without Chromium, each test reports that it did not run.
 
 mod gone;
 mod opened_late;

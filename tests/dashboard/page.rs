@@ -2,7 +2,6 @@
 
 use evcore_tests::{Browser, Client, Server};
 
-/// The page of a server, in a browser of its own.
 pub(crate) struct Page {
     pub(crate) browser: Browser,
 }
@@ -44,14 +43,12 @@ impl Page {
         );
     }
 
-    /// The text of an element.
     pub(crate) fn text(&mut self, selector: &str) -> String {
         let script = format!("return document.querySelector(`{selector}`).innerText");
         let text = self.browser.run(&script);
         text.as_str().expect("an element").to_owned()
     }
 
-    /// The number that an element shows.
     pub(crate) fn number(&mut self, selector: &str) -> u64 {
         let text = self.text(selector);
         let digits = text.replace(',', "");
@@ -60,7 +57,6 @@ impl Page {
             .unwrap_or_else(|_| panic!("not a number in {selector}: {text:?}"))
     }
 
-    /// Asserts that the console has shown no error since the last call.
     pub(crate) fn assert_no_error(&mut self) {
         assert_eq!(self.browser.take_console_errors(), [""; 0]);
     }

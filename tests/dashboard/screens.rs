@@ -19,8 +19,8 @@ const DESKTOP: Screen = Screen {
     scale: 1,
 };
 
-/// Selectors of elements whose text must have enough contrast. `SHAPES` has elements whose own
-/// colour must.
+/// Selectors of elements whose text must have enough contrast. `SHAPES` has selectors of elements
+/// with the property whose colour must have enough contrast.
 const TEXTS: [&str; 12] = [
     "h1", "h2", "#facts", "#state", "#pause", ".name", ".values", ".key", "thead th", "td",
     "footer", "summary",
@@ -42,7 +42,6 @@ fn both_schemes_fit_a_phone_and_have_contrast() {
             let width = format!("innerWidth === {}", screen.width);
             page.wait_for("the window has its size", &width);
             page.wait_for("no horizontal scroll", fits);
-            // The charts were drawn again for this width.
             page.wait_for(
                 "the plots fit",
                 "$$('.plot').every((plot) => plot.querySelector('.base')?.getAttribute('x2') == plot.clientWidth)",

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::page::{Page, uneven_clients};
 
-/// The fields of a row, by their names in `/status.json`.
+/// Fields of a worker's row, by their names in `/status.json`.
 const COUNTS: [&str; 4] = ["active", "accepted", "handled", "arrived"];
 
 /// Returns whether the paused page shows `status`, which was fetched after the page's last request.

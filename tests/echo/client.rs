@@ -21,7 +21,7 @@ const RESPONSE: &[u8] =
 /// Ten requests, in a fifth of a second.
 const TEN: [&str; 4] = ["--rate", "50", "--seconds", "0.2"];
 
-/// The output of the client, whose exit status is success whatever the server does.
+/// The output of a client that has ended with success.
 #[derive(Debug)]
 struct Printed {
     results: String,
@@ -58,7 +58,6 @@ fn start(server: impl Display, options: &[&str]) -> Output {
     client.output().expect("it starts")
 }
 
-/// Runs a client with one connection.
 fn run(server: impl Display, options: &[&str]) -> Printed {
     let options = [&["--connections", "1"], options].concat();
     Printed::of(&start(server, &options))
@@ -72,7 +71,7 @@ pub(super) fn run_to_an_error(server: impl Display, timeout: &str) -> String {
     printed.errors
 }
 
-/// Runs a client with one connection at a time against a server that does `serve`.
+/// Runs a client with one connection at a time against a server that runs `serve`.
 fn run_with(options: &[&str], serve: impl FnOnce(TcpListener) + Send) -> Printed {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("an address");
@@ -135,8 +134,7 @@ fn a_stall_of_the_server_delays_all_requests_that_are_due_in_it() {
     let printed = run_with(&options, |listener| {
         let mut stream = accept(&listener);
         receive_request(&stream);
-        // The read lasts for the whole stall, because the client sends nothing more on this
-        // connection.
+        // The read lasts for the whole stall, because the client waits for the response.
         stream.set_read_timeout(Some(STALL)).expect("a time");
         let stalled = stream.read(&mut [0]).expect_err("no request");
         assert_eq!(stalled.kind(), ErrorKind::WouldBlock);
@@ -145,7 +143,7 @@ fn a_stall_of_the_server_delays_all_requests_that_are_due_in_it() {
         respond(&stream);
     });
     assert_eq!(printed.requests_and_errors(), (50.0, 0.0), "{printed:?}");
-    // 40 of the requests are due in the stall, each 10 ms after the one before it.
+    // 40 of the requests are due in the stall, 10 ms apart.
     assert!(printed.number("p50") >= 100_000.0, "{printed:?}");
     assert!(printed.number("max") >= 400_000.0, "{printed:?}");
 }
@@ -213,8 +211,8 @@ fn the_client_reconnects_after_the_server_closes_an_idle_one() {
         drop(first);
         respond(&accept(&listener));
     });
-    // The client counts one error: the end of the idle connection or, on a slow machine, the second
-    // request, which was sent before that end was read.
+    // The error is the end of the idle connection or, on a slow machine, the second request, which
+    // was sent before that end was read.
     let (requests, errors) = printed.requests_and_errors();
     assert!(requests >= 1.0 && errors == 1.0, "{printed:?}");
 }

@@ -1,5 +1,4 @@
-//! Tests of the examples, which run as processes. This file tests `echo`, the README's program,
-//! which sends back everything.
+//! Tests of examples, which run as processes. This file tests `echo`, the README's program.
 
 mod client;
 #[cfg(target_os = "linux")]
@@ -29,7 +28,7 @@ use std::{
 use evcore_tests::{PATIENCE, Server, echo};
 use rustix::net::sockopt;
 
-/// More than the kernel takes from a client for a server that does not read.
+/// More bytes than the kernel takes from a client for a server that does not read.
 const LENGTH: usize = 16 << 20;
 
 /// Time after which a server that takes no more counts as waiting for its client to read.
@@ -41,7 +40,7 @@ fn start(idle_seconds: &str) -> Server {
     Server::from_command(command, 1)
 }
 
-/// Bytes whose pattern shows a wrong order or a repeated piece.
+/// Bytes without a newline, whose pattern shows a wrong order or a repeated piece.
 fn bytes(count: usize) -> Vec<u8> {
     (0..=u8::MAX)
         .filter(|byte| *byte != b'\n')
@@ -57,8 +56,8 @@ fn connect(server: SocketAddr) -> TcpStream {
     stream
 }
 
-/// Sends without reading, until everything is sent or the server takes no more. Returns how many
-/// bytes were sent.
+/// Sends without reading, until everything is sent or the server takes no more. Returns the number
+/// of sent bytes.
 fn send_without_reading(mut stream: &TcpStream, bytes: &[u8]) -> io::Result<usize> {
     stream.set_write_timeout(Some(STALLED))?;
     let mut sent = 0;
@@ -124,8 +123,7 @@ fn a_hundred_clients_that_read_late_get_all_of_it_back() {
     thread::scope(|scope| {
         for _ in 0..100 {
             let stream = connect(server.address());
-            // With small buffers, the clients' bytes on their way take little of the kernel's
-            // memory.
+            // With small buffers, the bytes in flight take little of the kernel's memory.
             sockopt::set_socket_recv_buffer_size(&stream, 64 * 1024).expect("a size");
             sockopt::set_socket_send_buffer_size(&stream, 64 * 1024).expect("a size");
             let bytes = &bytes;

@@ -18,7 +18,8 @@ use super::{
     proxy::{accept, pass, proxy, read_end},
 };
 
-/// Commands for a network whose only host is this one. Any other host is soon found missing.
+/// Commands for a network without other hosts, in which the kernel soon finds that a host is
+/// missing.
 const NO_HOST: &str = "
     ip link add near type veth peer name far
     ip link set far up
@@ -38,7 +39,7 @@ fn ports(last: u16) -> String {
     format!("echo 40000 {last} > /proc/sys/net/ipv4/ip_local_port_range")
 }
 
-/// Closes a connection so that its ports are free at once.
+/// Closes a connection by a reset, so that its port is free at once.
 fn reset(stream: TcpStream) {
     sockopt::set_socket_linger(&stream, Some(Duration::ZERO)).expect("a time");
 }

@@ -30,8 +30,8 @@ fn fifo(scratch: &Scratch) -> PathBuf {
     path
 }
 
-/// Sends a line that makes a thread wait for the pipe. When the thread has opened the pipe, returns
-/// the writing end.
+/// Sends a line that makes a thread wait for the pipe, and returns the writing end when the thread
+/// has opened the reading end.
 fn block_a_thread(client: &mut TcpStream, fifo: &Path) -> File {
     writeln!(client, "{}", fifo.display()).expect("it reads");
     let mut pipe = None;

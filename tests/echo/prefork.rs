@@ -15,7 +15,7 @@ use super::{LENGTH, bytes, connect, read_back, send_without_reading, sends_befor
 
 const WORKERS: usize = 4;
 
-/// Starts the server, and waits until all workers serve, because then signals are handled.
+/// Starts the server, and waits until all workers serve, because the server then handles signals.
 fn start() -> Server {
     start_with(&[])
 }
@@ -32,7 +32,7 @@ fn count(server: &Server, text: &str) -> usize {
     server.log().matches(text).count()
 }
 
-/// A client that a worker has accepted and answered.
+/// Connects a client, and waits until a worker has answered it.
 fn served(server: &Server) -> TcpStream {
     let mut stream = connect(server.address());
     ping(&mut stream);
@@ -89,7 +89,7 @@ fn prefork_echo_gives_its_clients_to_the_new_workers() {
     eventually("the new workers serve", || {
         count(&server, " serves") == 2 * WORKERS
     });
-    // These include the worker with a client that has not read yet.
+    // One of the old workers had a client that has not read yet.
     eventually("the old workers have ended", || {
         count(&server, " ended: exit status: 0") == WORKERS
     });
@@ -115,7 +115,7 @@ fn prefork_echo_replaces_a_killed_worker() {
         count(&server, " serves") == WORKERS + 1
     });
     assert_eq!(count(&server, "ended unexpectedly: signal: 9 (SIGKILL)"), 1);
-    // The dead worker's lock and leadership do not delay clients.
+    // The dead worker may have had the lock or the leadership.
     for _ in 0..10 {
         drop(served(&server));
     }

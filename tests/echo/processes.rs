@@ -10,11 +10,10 @@ use std::{
 use evcore_tests::{PATIENCE, example, signal_to};
 use rustix::process::Signal;
 
-/// The two ways in which a child's end becomes a step: by its pidfd if the system has one, or by
-/// SIGCHLD.
+/// The options for the two ways in which a child's end becomes a step: by a pidfd if the system has
+/// pidfds, or by SIGCHLD.
 const WAYS: [&[&str]; 2] = [&[], &["--sigchld"]];
 
-/// The example, which runs commands.
 struct Runner {
     child: Child,
     lines: Receiver<String>,

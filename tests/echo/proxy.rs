@@ -1,4 +1,4 @@
-//! The example `proxy`: it forwards bytes and ends in both directions, and has timeouts.
+//! The example `proxy`, which forwards bytes and ends in both directions, and has timeouts.
 
 use std::{
     io::{ErrorKind, Read, Write},
@@ -26,7 +26,7 @@ fn started(mut command: Command, to: SocketAddr, options: &[&str]) -> Server {
     Server::from_command(command, 1)
 }
 
-/// A server in this test, and a proxy in front of it.
+/// A listener of this test, and a proxy in front of it.
 fn with_upstream(options: &[&str]) -> (TcpListener, Server) {
     let upstream = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let proxy = proxy(upstream.local_addr().expect("an address"), options);
@@ -125,7 +125,7 @@ fn through(sessions: &[[TcpStream; 2]], from: usize, act: impl FnOnce()) {
     }
 }
 
-/// There are more sessions than a batch holds, and in some of them the client has ended its side.
+/// There are more sessions than a batch holds, and some clients end their sides.
 #[test]
 fn both_ends_of_a_session_move_at_reloads_and_an_upgrade() {
     let (upstream, mut proxy) = with_upstream(&[]);
@@ -293,7 +293,7 @@ fn without_a_descriptor_a_client_waits_or_is_closed() {
     assert!(all_served(&clients));
 }
 
-/// The only worker of a proxy.
+/// The process id of a proxy's only worker.
 #[cfg(target_os = "linux")]
 fn worker_of(proxy: &Server) -> u32 {
     let pid = proxy.pid();
@@ -311,7 +311,6 @@ fn resident_kib(pid: u32) -> u64 {
     number.expect("a size").parse().expect("a number")
 }
 
-/// Number of descriptors of a process.
 #[cfg(target_os = "linux")]
 fn descriptors(pid: u32) -> u64 {
     let all = std::fs::read_dir(format!("/proc/{pid}/fd")).expect("it lives");

@@ -1,7 +1,5 @@
-//! The example `proxy --send-proxy` in front of real receivers of the PROXY protocol: `HAProxy` and
-//! nginx report the address of the proxy's client.
-//!
-//! The proxy sends version 2 only, so no other version is tested.
+//! The example `proxy --send-proxy` in front of real receivers of the PROXY protocol, version 2:
+//! `HAProxy` and nginx report the address of the proxy's client.
 
 use std::{
     fs,
@@ -16,7 +14,7 @@ use evcore_tests::{Client, Running, Scratch, is_installed};
 
 use super::proxy::proxy;
 
-/// Starts a receiver. It gets a listener of this test as its standard input.
+/// Starts a receiver, which gets a listener of this test as its standard input.
 fn start(command: &mut Command, listener: TcpListener) -> Running {
     command.stdin(Stdio::from(OwnedFd::from(listener)));
     command.stdout(Stdio::null()).stderr(Stdio::null());
@@ -42,7 +40,7 @@ fn expect_clients_reported(receiver: SocketAddr) {
             assert_eq!(client.get("/").text(), expected);
         }
     }
-    // Without the header, the receiver refuses the request, so the reported address is that of the
+    // The receiver refuses a request without the header, so the reported address is from the
     // header.
     let mut client = Client::connect(receiver);
     client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
@@ -88,8 +86,7 @@ fn nginx_configuration(address: SocketAddr) -> String {
 
 fn nginx(directory: &Path) -> Command {
     let mut command = Command::new("nginx");
-    // nginx takes the listener over as descriptor 0, as a new binary takes over the listeners of
-    // the old one.
+    // nginx takes over the listener as descriptor 0, as in an upgrade of its binary.
     command.env("NGINX", "0;").arg("-p").arg(directory);
     command
 }

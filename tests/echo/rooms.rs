@@ -16,7 +16,7 @@ use super::{LENGTH, connect};
 
 const ROOMS: usize = 4;
 
-/// The clients of each room.
+/// Number of clients of each room.
 const CLIENTS: usize = 10;
 
 type Socket = WebSocket<TcpStream>;
@@ -90,9 +90,9 @@ fn frame_in_two(text: &str) -> [Vec<u8>; 2] {
     [first, rest]
 }
 
-/// Expects that each client of the room gets the texts of the others: one from client 0, and one
-/// from client 1. The texts come in any order, because a client may have moved before the old
-/// worker has read its text.
+/// Expects that each client of the room gets the texts of the other clients: one from client 0, and
+/// one from client 1. The texts come in any order, because a client may move before the old worker
+/// has read its text.
 fn expect_both(room: &mut [Socket]) {
     for (at, socket) in room.iter_mut().enumerate() {
         let texts = [(0, "in two parts"), (1, "early")].into_iter();
@@ -112,7 +112,7 @@ fn rooms_keeps_all_clients_and_rooms_through_reloads_and_an_upgrade() {
     let mut new = None;
     for time in 0..10 {
         talk(&mut rooms, time);
-        // Client 1 sends a text, and client 0 half of one. The clients read only after they have
+        // Client 1 sends a text, and client 0 half of a text. The clients read after they have
         // moved.
         let [first, rest] = frame_in_two("in two parts");
         rooms[0][1]
@@ -160,7 +160,7 @@ fn rooms_closes_a_client_that_does_not_read_and_no_other() {
     let server = start();
     let mut deaf = enter(&server, 0);
     let [mut speaker, mut listener] = [(); 2].map(|()| enter(&server, 0));
-    // These are more bytes than the kernel keeps for a client that does not read.
+    // More bytes than the kernel keeps for a client that does not read.
     let (text, times) = ("x".repeat(7000), LENGTH / 7000 + 1000);
     for _ in 0..times {
         speaker

@@ -31,7 +31,7 @@ fn start(idle_seconds: &str) -> Server {
     Server::from_command(command, 1)
 }
 
-/// The client's side of a session that trusts the certificate.
+/// A client's session that trusts the certificate.
 fn session() -> ClientConnection {
     let mut roots = RootCertStore::empty();
     let certificate = CertificateDer::from_pem_file(CERTIFICATE).expect("it is readable");
@@ -47,7 +47,7 @@ fn client(server: &Server) -> Client {
     StreamOwned::new(session(), connect(server.address()))
 }
 
-/// The first bytes of a handshake.
+/// The first message of a handshake.
 fn hello() -> Vec<u8> {
     let mut hello = Vec::new();
     session().write_tls(&mut hello).expect("a vector");
@@ -178,11 +178,11 @@ fn an_idle_tls_client_gets_a_close_notify() {
 fn a_handshake_in_small_pieces_does_not_last_longer() {
     let server = start(IDLE_SECONDS);
     let mut stream = connect(server.address());
-    // Each read waits this long for the end, which makes the pause between two pieces.
+    // Each read waits this long for the end, and so makes the pause between two pieces.
     let pause = Some(Duration::from_millis(10));
     stream.set_read_timeout(pause).expect("a time");
     let began = Instant::now();
-    // These are the head of a record of 16 KiB, and then its body, a byte at a time.
+    // The head of a record of 16 KiB, and then its body, a byte at a time.
     for byte in [0x16, 3, 1, 0x40, 0].iter().chain([1].iter().cycle()) {
         assert!(began.elapsed() < PATIENCE, "it is never closed");
         let sent = stream.write_all(&[*byte]);
@@ -200,7 +200,7 @@ fn a_client_that_never_reads_is_closed_after_the_timeout() {
     let began = Instant::now();
     let mut client = client(&server);
     ping(&mut client);
-    // An error means that the connection is closed already.
+    // After an error, the connection is already closed.
     if fill(&mut client, &bytes(LENGTH)).is_ok() {
         eventually("it is closed", || {
             send_without_reading(&client.sock, &[0]).is_err()

@@ -1,4 +1,4 @@
-//! The example `udp`: its DNS answers byte by byte, and malformed datagrams.
+//! The example `udp`: the bytes of its DNS answers, and malformed datagrams.
 
 use std::{
     net::{SocketAddr, UdpSocket},
@@ -57,7 +57,7 @@ fn ask(client: &UdpSocket, question: &[u8]) -> Vec<u8> {
     receive(client)
 }
 
-/// Sends a good question, and asserts that the next datagram is its answer.
+/// Asserts that the next datagram after a good question is its answer.
 fn assert_answered(client: &UdpSocket) {
     let answered = ask(client, &question(NAME, A));
     assert_eq!(answered, answer([0x12, 0x34], NAME));

@@ -15,7 +15,7 @@ fn each_datagram_of_a_burst_comes_back() {
         client.set_read_timeout(Some(PATIENCE)).expect("a time");
         let mut buffer = [0; 2_000];
         for length in [1, 1_200] {
-            // The datagrams differ in their first byte. Over loopback none is lost.
+            // The datagrams differ in their first byte. The sockets' buffers have room for all.
             let mut sent: BTreeSet<Vec<u8>> = (0..20).map(|n| vec![n; length]).collect();
             for datagram in &sent {
                 assert_eq!(client.send(datagram).expect("it has room"), length);

@@ -1,4 +1,4 @@
-//! Test of the example `watch_files`.
+//! The example `watch_files`: changes of files are steps.
 
 use std::{
     fs,
@@ -35,7 +35,6 @@ fn changes_of_files_are_steps() {
     assert_eq!(line(), "EventMask(DELETE) old");
 }
 
-/// A process that is killed when this value is dropped.
 struct Killed(Child);
 
 impl Drop for Killed {

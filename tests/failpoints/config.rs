@@ -9,13 +9,11 @@ use crate::{
     kinds::{self, Needs},
 };
 
-/// The delay of the policies. It is short, so that runs are short.
 pub(crate) const DELAY: Duration = Duration::from_millis(50);
 
 /// A delay that is longer than any client waits.
 const NEVER: Duration = Duration::from_secs(3600);
 
-/// A policy, and the poller that it runs on.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Config {
     Off,
@@ -26,7 +24,7 @@ pub(crate) enum Config {
     /// Each worker has a listener of its own, and the kernel spreads the clients over them.
     ReusePort,
     LeastLoaded,
-    /// The delay is so long that no worker probes. After a death, another worker listens only
+    /// No worker probes, because the delay is long. After a death, another worker listens only
     /// because the parent notifies it.
     LeastLoadedNoProbe,
     /// A poller without exclusive wake-ups, so that workers near the least load share the lock.
@@ -39,11 +37,11 @@ pub(crate) enum Config {
 /// The phase of its life in which a worker dies.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Phase {
-    /// The worker dies after its start.
+    /// After the start.
     Serving,
-    /// The worker dies during its graceful shutdown.
+    /// During a graceful shutdown.
     Leaving,
-    /// The worker dies while it stops at once.
+    /// While it stops at once.
     Stopping,
 }
 
@@ -60,7 +58,6 @@ impl Config {
         Self::LeastLoadedLockNoProbe,
     ];
 
-    /// The configuration with this [name](Self::name).
     pub(crate) fn named(name: &str) -> Self {
         let mut all = Self::ALL.into_iter();
         all.find(|config| config.name() == name)
@@ -95,9 +92,8 @@ impl Config {
         policy.with_delay(self.delay())
     }
 
-    /// The capacity of each worker. The first worker is full if it has all clients. For
-    /// `MutexHandoff` both are small, because with so few clients only a full worker hands the lock
-    /// over.
+    /// The capacity of each worker. A first worker with two clients is full. For `MutexHandoff`
+    /// both are small, because with so few clients only a full worker hands the lock over.
     pub(crate) fn capacities(self) -> [u32; 2] {
         match self {
             Self::MutexHandoff => [2, 2],
@@ -105,7 +101,6 @@ impl Config {
         }
     }
 
-    /// Returns whether the workers are members of a group. Otherwise they share at most the lock.
     pub(crate) fn in_group(self) -> bool {
         self != Self::Mutex && self.policy().uses_group()
     }
@@ -121,7 +116,6 @@ impl Config {
         self == Self::ReusePort
     }
 
-    /// The kinds of failpoints that a worker hits in a phase of its life.
     pub(crate) fn kinds(self, phase: Phase) -> Vec<&'static str> {
         let kinds = kinds::of(phase).into_iter();
         let kinds = kinds.filter(|(kind, needs)| {
@@ -131,7 +125,6 @@ impl Config {
         kinds.map(|(kind, _)| kind).collect()
     }
 
-    /// Returns whether the workers have the means for a kind of failpoint.
     fn has(self, needs: Needs) -> bool {
         let least_loaded = matches!(self.policy(), Policy::LeastLoaded { .. });
         match needs {
@@ -157,7 +150,6 @@ impl Config {
 impl Phase {
     pub(crate) const ALL: [Self; 3] = [Self::Serving, Self::Leaving, Self::Stopping];
 
-    /// The phase with this [name](Self::name).
     pub(crate) fn named(name: &str) -> Self {
         let mut all = Self::ALL.into_iter();
         all.find(|phase| phase.name() == name)

@@ -25,7 +25,6 @@ pub(crate) enum Fatal<'a> {
 }
 
 impl<'a> Fatal<'a> {
-    /// The failpoint with this [name](Self::name).
     pub(crate) fn named(name: &'a str) -> Self {
         name.parse().map_or(Self::Kind(name), Self::Number)
     }
@@ -47,18 +46,15 @@ pub(crate) struct Failpoints(Arc<State>);
 
 #[derive(Debug)]
 struct State {
-    /// A failpoint has an effect only while this is true.
     enabled: AtomicBool,
     hits: AtomicU32,
     fatal: Fatal<'static>,
-    /// The present call.
     call: Mutex<Option<&'static str>>,
-    /// The worker that gets this lock dies, and no other. It is never released.
+    /// The worker that gets this lock dies. The lock is never released, so no other worker dies.
     death: AcceptMutex,
 }
 
 impl Failpoints {
-    /// Failpoints that are not enabled yet.
     pub(crate) fn new(fatal: Fatal<'static>, death: AcceptMutex) -> Self {
         let state = Arc::new(State {
             enabled: AtomicBool::new(false),
@@ -70,17 +66,15 @@ impl Failpoints {
         Self(state)
     }
 
-    /// Sets whether failpoints count and kill.
     pub(crate) fn enable(&self, on: bool) {
         self.0.enabled.store(on, Relaxed);
     }
 
-    /// Ends this process if this failpoint is the fatal one.
+    /// Hits a failpoint, at which this process dies if the failpoint is the fatal one.
     pub(crate) fn hit(&self, when: &str, call: &str) {
         self.0.hit(&format!("{when} {call}"));
     }
 
-    /// Makes a call, with failpoints before, inside and after it.
     pub(crate) fn around<T>(&self, name: &'static str, call: impl FnOnce() -> T) -> T {
         self.enter(name);
         let result = call();
@@ -88,21 +82,19 @@ impl Failpoints {
         result
     }
 
-    /// Begins a call.
     pub(crate) fn enter(&self, name: &'static str) {
         self.hit("before", name);
         self.0.set_call(Some(name));
     }
 
-    /// Ends a call.
     pub(crate) fn leave(&self, name: &'static str) {
         self.0.set_call(None);
         self.hit("after", name);
     }
 }
 
-/// Returns an id of this process only. A replacement has another id than the dead worker, so that
-/// it does not die too.
+/// Returns an id of this process. A replacement has another id than the dead worker, so it does not
+/// get the lock of the dead.
 pub(crate) fn this_process() -> WorkerId {
     WorkerId::from_slot(std::process::id() as usize)
 }
@@ -124,7 +116,7 @@ impl State {
 
     /// Ends this process, unless another worker has died before.
     fn die(&self, kind: &str) {
-        // The lock below has failpoints inside too. Without a present call they have no effect.
+        // Failpoints inside the lock below have no effect without a present call.
         let call = self.set_call(None);
         if self.death.try_lock(this_process()) {
             eprintln!("dies {kind}");
@@ -134,7 +126,6 @@ impl State {
         self.set_call(call);
     }
 
-    /// Sets the present call, and returns the one before.
     fn set_call(&self, call: Option<&'static str>) -> Option<&'static str> {
         mem::replace(&mut self.call.lock().expect("no call panics"), call)
     }

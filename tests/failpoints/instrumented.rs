@@ -1,4 +1,4 @@
-//! The member and the listener of a worker, with a failpoint before and after each call.
+//! The member and the listener of a worker, with failpoints around the calls that affect others.
 
 use evcore::{
     Acceptor, Listener, Stream,
@@ -9,7 +9,6 @@ use evcore::{
 
 use crate::failpoint::Failpoints;
 
-/// A member or a listener, with a failpoint before and after each call and the drop.
 #[derive(Debug)]
 pub(crate) struct Instrumented<T> {
     // Fields are dropped in this order.

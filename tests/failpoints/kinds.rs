@@ -1,16 +1,14 @@
-//! The kinds of failpoints. For each kind there is a run in which a worker dies at such a
-//! failpoint.
+//! The kinds of failpoints. Each kind that a worker can hit gets a run in which a worker dies
+//! there.
 
 use crate::config::Phase;
 
-/// A part of a worker without which it does not hit a kind of failpoint.
+/// The part of a worker that a kind of failpoint needs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Needs {
-    /// A listener, which every worker has.
     Listener,
     Lock,
     Group,
-    /// The leadership of a group.
     Leader,
 }
 

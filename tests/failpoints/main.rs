@@ -1,14 +1,10 @@
-//! A worker kills itself at every failpoint, under each policy, and the remaining worker serves all
-//! clients.
+//! A worker kills itself at each failpoint in turn, under each policy, and all clients are served.
 //!
-//! There is a failpoint before and after each call to the lock, to the group or to the listener,
-//! and between the phases of a turn. `tests/mutants/fail_points.patch` adds failpoints inside these
-//! calls, before each operation on a word that the workers share (see [`failpoint`]).
-//!
-//! In run `k`, the first worker that hits its `k`-th failpoint dies there, by SIGKILL, and is not
-//! replaced. The runs go on with `k` = 0, 1, 2 and so on. Further runs cover each kind of
-//! failpoint: the first worker that hits one of that kind dies. All runs are made for a worker that
-//! serves, for one that shuts down gracefully, and for one that stops at once.
+//! In run `k`, the first worker that hits its `k`-th failpoint dies there, by SIGKILL. It is
+//! replaced only if each worker has a listener of its own. The runs go on with `k` = 0, 1, 2 and so
+//! on. Further runs cover each kind of failpoint (see [`failpoint`]): the first worker that hits
+//! one of that kind dies. All runs are made for a worker that serves, for one that shuts down
+//! gracefully, and for one that stops at once.
 //!
 //! Without arguments this program runs the tests. They start it again as the server of each run, in
 //! a process with a single thread.
@@ -33,8 +29,8 @@ use config::{Config, Phase};
 use failpoint::Fatal;
 use run::Run;
 
-/// Number of failpoints at which a serving worker dies, because it would hit further ones without
-/// end. They cover the start of a worker, its first clients, and its turns when it is full.
+/// Number of failpoints at which a serving worker dies. It would hit further ones without end.
+/// These cover the start of a worker, its first clients, and its turns when it is full.
 const SERVING_MAX: u32 = if failpoint::INSIDE { 240 } else { 120 };
 
 /// The number of concurrent runs. A run mostly waits.
@@ -70,7 +66,6 @@ fn run_tests(word: &str) -> ExitCode {
     ExitCode::from(u8::from(failed > 0))
 }
 
-/// Runs a test, which returns a summary, and prints its result. Returns whether it did not panic.
 fn passes(name: &str, test: impl FnOnce() -> String + panic::UnwindSafe) -> bool {
     let result = panic::catch_unwind(test);
     match &result {
@@ -119,8 +114,8 @@ impl Drop for FailedIfPanicking<'_> {
 
 /// Makes runs until a worker has died at a failpoint of each kind. Returns the number of kinds.
 ///
-/// Some kinds are hit only by a worker that leads when it stops. So a run is repeated until a
-/// worker has died.
+/// A run is repeated until a worker has died, because some kinds need a worker that happens to
+/// lead.
 fn die_at_each_kind(config: Config, phase: Phase) -> usize {
     let kinds = config.kinds(phase);
     for kind in &kinds {

@@ -26,7 +26,7 @@ const PATIENCE_OF_CLIENTS: Duration = DELAY.saturating_add(SLICES_MAX);
 /// The most clients that connect until a worker has died or left.
 const CLIENTS_MAX: usize = 1000;
 
-/// Number of clients that connect after that, one after the other.
+/// Number of clients that connect after a worker has died or left, one after the other.
 const CLIENTS_AFTER: usize = 4;
 
 /// The parameters of a run. The first worker that hits the failpoint `fatal` in this phase dies.
@@ -49,11 +49,11 @@ impl<'a> Run<'a> {
 
 /// Makes the run, and returns whether a worker died.
 ///
-/// Panics if a client is not served in time.
+/// Panics if a client is not served in time, or if no worker dies or leaves.
 pub(crate) fn run(run: Run<'_>) -> bool {
     let mut server = Server::start(run);
     let mut event = None;
-    // A client stays until the next one is served, so one or two are connected at any time.
+    // A client stays until the next one is served, so at most two are connected.
     let mut last = None;
     let mut left = CLIENTS_MAX;
     while left > 0 {
@@ -73,10 +73,8 @@ pub(crate) fn run(run: Run<'_>) -> bool {
     matches!(event, Event::Died(_))
 }
 
-/// A server's report about its workers.
 #[derive(Debug)]
 enum Event {
-    /// A worker has died at this failpoint.
     Died(#[allow(dead_code, reason = "it is printed if a client is not served")] String),
     /// A worker has ended regularly, not at a failpoint.
     Left,
@@ -104,7 +102,6 @@ fn served_client(server: &mut Server) -> Result<TcpStream, String> {
     }
 }
 
-/// Connects, sends a byte and receives it back.
 fn echo(address: SocketAddr, deadline: Instant) -> io::Result<TcpStream> {
     let mut client = TcpStream::connect(address)?;
     let left = deadline.saturating_duration_since(Instant::now());
@@ -116,11 +113,9 @@ fn echo(address: SocketAddr, deadline: Instant) -> io::Result<TcpStream> {
     Ok(client)
 }
 
-/// The process of the server. It ends when this value is dropped.
 struct Server {
     child: Child,
     address: SocketAddr,
-    /// The lines that the server prints.
     lines: Receiver<String>,
 }
 
@@ -144,7 +139,6 @@ impl Server {
         }
     }
 
-    /// The next event, if there is one.
     fn event(&mut self) -> Option<Event> {
         let line = match self.lines.try_recv() {
             Ok(line) => line,

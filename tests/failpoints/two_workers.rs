@@ -21,11 +21,8 @@ pub(crate) const FLAG: &str = "--serve";
 /// The line that a worker prints after it has ended regularly, not at a failpoint.
 pub(crate) const LEFT: &str = "left";
 
-/// The timeout of a graceful shutdown. If each worker has a listener of its own, clients of the
-/// leaving worker wait this long.
 const SHUTDOWN: Duration = Duration::from_millis(100);
 
-/// The values that the workers share.
 struct Shared {
     listeners: Vec<Listener>,
     group: WorkerGroup,
@@ -39,7 +36,7 @@ struct Shared {
 /// A line for each worker: the number of its clients, and of its turns.
 type Board = Scoreboard<2>;
 
-/// Serves until a signal stops it. A worker dies at the failpoint `fatal` in this phase.
+/// Serves until a signal stops the server. The first worker that hits `fatal` in this phase dies.
 pub(crate) fn serve(config: Config, phase: Phase, fatal: Fatal<'static>) -> ExitCode {
     let supervisor = Supervisor::new(config.capacities().len());
     let shared = Shared::new(config, supervisor.slots());
@@ -92,7 +89,6 @@ impl Shared {
     }
 }
 
-/// One listener for both workers, or one for each of them, at one port.
 fn listeners(config: Config) -> Result<Vec<Listener>> {
     let own = config.has_own_listeners();
     let options = Listener::builder().reuse_port(own);
@@ -172,7 +168,6 @@ fn event_loop(
     builder.build()
 }
 
-/// Sends back to each client what it receives.
 struct Echo {
     ev: EventLoop<Instrumented<Listener>>,
     clients: TokenMap<Stream>,

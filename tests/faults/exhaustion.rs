@@ -1,4 +1,4 @@
-//! A lack of descriptors: no worker spins or crashes, and every client is served.
+//! A lack of descriptors or of connections: no worker spins, and every client is served.
 
 use std::time::{Duration, Instant};
 
@@ -14,8 +14,8 @@ const IDLE_CLIENTS: usize = 150;
 /// The default of `--accept-delay`: a worker with room accepts within this time.
 const DELAY: Duration = Duration::from_millis(500);
 
-/// An upper bound on turns per second by pauses, delays and notifications. A loop that spins makes
-/// thousands of times as many.
+/// An upper bound on the turns per second that pauses, delays and notifications cause. A loop that
+/// spins makes far more.
 const TURNS_A_SECOND: f64 = 100.0;
 
 const SETUPS: [&[&str]; 8] = [
@@ -68,7 +68,7 @@ fn without_descriptors_idle_clients_make_room_for_new_ones() {
 fn idle_clients_make_room(setup: &[&str]) {
     let server = Server::start_limited(LIMIT, setup);
     let mut clients: Vec<Client> = Vec::new();
-    // More clients come than have room. Each is served, and stays.
+    // More clients come than have room. Each is served, and stays until it is evicted.
     for number in 0..IDLE_CLIENTS {
         let mut client = server.connect();
         match client.try_get("/") {
@@ -92,7 +92,6 @@ fn idle_clients_make_room(setup: &[&str]) {
     assert_logged(&server, &["out of descriptors", "idle", "ulimit -n"]);
 }
 
-/// Asserts that the log has a line with all of these words.
 fn assert_logged(server: &Server, words: &[&str]) {
     eventually("the log reports it", || {
         let log = server.log();
@@ -124,7 +123,6 @@ fn a_worker_without_descriptors_does_not_spin() {
     }
 }
 
-/// The number of turns of all workers.
 fn turns(client: &mut Client) -> f64 {
     let response = client.get("/status.json");
     let of_each = response.text().split("\"turns\":").skip(1);
@@ -148,7 +146,6 @@ fn a_full_worker_leaves_clients_in_the_backlog() {
         let mut served: Vec<Client> = (0..6).map(begin).collect();
         let mut waiting = server.connect();
         waiting.send("GET / HTTP/1.1\r\nHost: test\r\n\r\n");
-        // A client that is served leaves, and makes room.
         served[0].send("Host: test\r\n\r\n");
         assert_eq!(served[0].response().status, 200);
         let left = Instant::now();

@@ -31,6 +31,6 @@ fn a_worker_that_blocks_gets_few_of_the_new_clients() {
             .count()
     });
     println!("{at_late} of {CLIENTS} clients came to the late worker");
-    // A quarter would be its share. On a busy machine the other workers are late at times, too.
+    // Its fair share is a quarter. On a busy machine the other workers are late at times, too.
     assert!(at_late < CLIENTS / 10, "{at_late}");
 }

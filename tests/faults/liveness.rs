@@ -1,14 +1,12 @@
 //! The worker that would accept next is killed, or suspended by SIGSTOP. Clients are still served.
 //!
-//! The balancer guarantees that another worker accepts within the delay and one turn. The test
-//! fails if a client is not served by then. The test does not try again.
+//! The balancer guarantees that another worker accepts within the delay and one turn.
 
 use std::time::{Duration, Instant};
 
 use evcore_tests::{Server, assert_within, eventually, signal_to};
 use rustix::process::Signal;
 
-/// The ways in which the workers of httpd share listeners.
 const POLICIES: [&str; 5] = ["off", "mutex", "exclusive", "reuseport", "least-loaded"];
 
 /// The time after which a worker that was not allowed to accept tries again.
@@ -17,8 +15,7 @@ const DELAY: Duration = Duration::from_millis(50);
 const KILLS: usize = 20;
 const STOPS: usize = 5;
 
-/// Starts eight workers, so that each is killed only two or three times, and its replacement starts
-/// soon.
+/// Starts eight workers, so that each is killed only a few times, and its replacement starts soon.
 fn start(policy: &str) -> Server {
     let workers = ["--workers", "8"];
     let delay = DELAY.as_millis().to_string();
@@ -48,7 +45,7 @@ fn when_the_accepting_worker_is_killed_another_accepts() {
     for policy in POLICIES {
         let server = start(policy);
         for _ in 0..KILLS {
-            // The worker that has just accepted listens, or holds the lock, when it waits again.
+            // The worker that has just accepted is likely to accept next.
             let killed = server.connect().worker();
             signal_to(killed, Signal::KILL);
             let killed_at = Instant::now();

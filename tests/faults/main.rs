@@ -1,5 +1,4 @@
-//! httpd under faults: workers that die or are suspended, exhaustion, system calls that fail, slow
-//! clients.
+//! Workers that die or are suspended, exhaustion, system calls that fail, and slow clients.
 
 mod exhaustion;
 mod failed_waits;

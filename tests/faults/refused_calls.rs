@@ -1,5 +1,5 @@
-//! A kernel that refuses to register a listener, or to accept a client. Connections are still
-//! served, and the listener is tried again.
+//! A kernel that refuses to register a listener, to accept a client, or to take the requests of a
+//! ring. No worker ends, and clients are still served.
 
 use std::{
     fs,
@@ -31,7 +31,7 @@ fn a_refused_listener_ends_no_worker_and_no_connection() {
     }
     for policy in POLICIES {
         for error in ERRORS {
-            // The call that fails, `epoll_ctl`, belongs to epoll.
+            // The injection makes `epoll_ctl` fail.
             let options = ["--workers", "2", "--poller", "epoll", "--accept", policy];
             let server = Server::start(&options);
             let mut clients: Vec<_> = (0..CLIENTS).map(|_| server.connect()).collect();
@@ -123,7 +123,7 @@ fn a_ring_that_is_busy_for_now_ends_no_worker_and_no_connection() {
         assert_eq!(server.worker_pids(), workers, "{error}");
         assert!(has_injected(&trace), "{error}");
         // The server ends before the tracer. A tracer that ends within an injected call leaves
-        // ENOSYS as its result, and a tracer that ends when it has just seen a signal loses this
+        // ENOSYS as its result. A tracer that ends when it has just seen a signal loses this
         // signal.
         drop(server);
         // An ended process has no command line, even before its new parent has waited for it.
@@ -154,7 +154,6 @@ fn refuse_listener_once(worker: u32, listener: SocketAddr, error: &str) -> Strac
     )
 }
 
-/// The inode of a socket that listens, from `/proc`.
 fn inode_of_listener(address: SocketAddr) -> u64 {
     const LISTENS: &str = "0A";
     let sockets = fs::read_to_string("/proc/net/tcp").expect("Linux has this file");

@@ -1,4 +1,4 @@
-//! A group of workers without clients does not wake up. It accepts the next client at once, even if
+//! A group of idle workers does not wake up. It accepts the next client within the delay, even if
 //! all workers except one are suspended or killed.
 
 use std::{

@@ -1,5 +1,5 @@
-//! On Linux, a timer resolution has a ticker. If the ticker cannot be read, the wait fails and
-//! loses no event.
+//! A timer resolution has a ticker on Linux. If the ticker cannot be read, the wait fails and loses
+//! no event.
 
 use std::{io::Write, os::unix::net::UnixStream, time::Duration};
 

@@ -1,5 +1,5 @@
-//! The examples of single crates in loops of other libraries: echo servers and a pool, as
-//! processes.
+//! The examples of single crates in loops of other libraries: echo servers, a pool and a handover,
+//! as processes.
 
 use std::{
     io::{self, BufRead, Read, Write},
@@ -13,7 +13,7 @@ use evcore_tests::{PATIENCE, Server, eventually, example};
 #[cfg(target_os = "linux")]
 use rustix::process::{Pid, Signal, kill_process_group};
 
-/// The package and the name of each echo server. The balancer's example uses epoll.
+/// The package and the name of each echo server.
 const EXAMPLES: &[(&str, &str)] = &[
     ("evcore-net", "with_mio"),
     #[cfg(target_os = "linux")]
@@ -92,14 +92,13 @@ fn an_example_without_descriptors_serves_when_one_is_free() {
             client.write_all(b"?").unwrap();
             clients.push(client);
         }
-        // No client leaves before that, however slow the server is.
         eventually("the log reports that descriptors ran out", || {
             let log = server.log();
             ["out of descriptors", "Too many open files"]
                 .iter()
                 .any(|message| log.contains(message))
         });
-        // Each client that is served leaves, and so makes room for another.
+        // Each served client leaves, and so makes room for another.
         for mut client in clients {
             client.read_exact(&mut [0]).unwrap();
         }
@@ -131,7 +130,7 @@ fn a_server_of_mio_moves_its_clients_to_a_new_process_twice() {
     let mut first = command
         .arg("127.0.0.1:0")
         .stdout(Stdio::piped())
-        // In a process group of their own, all processes can be killed even if the test fails.
+        // The group is killed even if the test fails.
         .process_group(0)
         .spawn()
         .unwrap();

@@ -36,7 +36,6 @@ pub(super) const ALL: &[NamedTest] = named_tests! {
 
 const CLIENTS: usize = 100;
 
-/// The settings of a server.
 struct Settings<'a> {
     address: &'a str,
     workers: usize,
@@ -79,7 +78,6 @@ fn wait_for(server: &Server, text: &str, times: usize) {
     eventually(text, || count(server, text) >= times);
 }
 
-/// Waits until none of these workers lives.
 fn wait_for_ends(server: &Server, workers: &[u32]) {
     eventually("the old workers end", || {
         let living = server.worker_pids();
@@ -97,14 +95,14 @@ impl Drop for NewBinary {
     }
 }
 
-/// Starts a new binary by USR2.
+/// Starts a new binary by USR2, and waits until its workers serve.
 fn upgrade(server: &Server, workers: usize) -> NewBinary {
     let new = NewBinary(server.start_binary());
     wait_for(server, " serves", 2 * workers);
     new
 }
 
-/// A client, with the lines that it has sent.
+/// A client, with the number of lines that it has begun.
 struct Client<S> {
     stream: S,
     name: usize,
@@ -112,14 +110,13 @@ struct Client<S> {
 }
 
 impl<S: Read + Write> Client<S> {
-    /// Sends the first part of a line.
     fn begin(&mut self) {
         self.sent += 1;
         let first = format!("line {} of ", self.sent);
         self.stream.write_all(first.as_bytes()).unwrap();
     }
 
-    /// Sends the rest, and returns the process id of the worker that answers.
+    /// Sends the rest of the line, and returns the process id of the worker that answers.
     fn end(&mut self) -> u32 {
         let rest = format!("client {}\n", self.name);
         self.stream.write_all(rest.as_bytes()).unwrap();
@@ -269,7 +266,7 @@ fn an_upgrade_and_the_way_back_keep_all_clients() {
             .all(|worker| server.worker_pids().contains(&worker))
     );
 
-    // There is one more upgrade, and now the old binary ends.
+    // After one more upgrade, the old binary ends.
     let mut server = server;
     let new = upgrade(&server, 2);
     in_the_middle(&mut clients, || {

@@ -13,10 +13,8 @@ const MIDDLES: [&str; 6] = [
     "GET /sleep/3600000 HTTP/1.1\r\nHost: t\r\n\r\n",
 ];
 
-/// Number of [`MIDDLES`] that are incomplete requests.
 const INCOMPLETE: usize = 4;
 
-/// Number of clients that stop at the same point.
 const EACH: usize = 4;
 
 /// Number of bodies of the maximum size for which the server has memory: one for each client that
@@ -92,7 +90,8 @@ fn a_half_close_in_the_middle_ends_an_incomplete_request() {
     }
 }
 
-/// The refusal needs no timeout, and no end of a line, which other protocols may never send.
+/// The refusal waits neither for a timeout nor for the end of a line, which other protocols may
+/// never send.
 #[test]
 fn a_first_byte_of_no_request_is_refused_at_once() {
     let server = Server::start(&["--workers", "1", "--header-timeout", "3600000"]);

@@ -2,8 +2,7 @@
 //!
 //! A request is smuggled if a proxy and the server disagree about where the request before it ends.
 //! So ambiguous requests are refused, and nothing behind them on the connection is interpreted. RFC
-//! 9112 and RFC 9110 define what is ambiguous; the sections are given. If an RFC leaves a choice,
-//! or the server deviates, a comment has the reason.
+//! 9112 and RFC 9110 define what is ambiguous; comments give the sections.
 
 /// A request, and the response that it must get.
 #[derive(Debug)]
@@ -44,9 +43,9 @@ const fn case(
     }
 }
 
-/// The start of a request with a body, which is sent back.
+/// The start of a request whose body is sent back.
 const ECHO: &str = "POST /echo HTTP/1.1\r\nHost: t\r\n";
-/// The start of a request with a chunked body, which is sent back.
+/// The start of a request whose chunked body is sent back.
 const CHUNKED: &str = "POST /echo HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\n\r\n";
 const GET: &str = "GET / HTTP/1.1\r\nHost: t\r\n";
 
@@ -361,7 +360,7 @@ const REQUEST_LINES: &[Case] = &[
 
 const OTHER_PROTOCOLS: &[Case] = &[
     case("the preface of HTTP/2", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", b"\0\0\0\x04\0\0\0\0\0", Refused(505)),
-    // The bytes are a record with a client hello of TLS 1.2, up to its random.
+    // A record with a client hello of TLS 1.2.
     case("a hello of TLS", "", b"\x16\x03\x01\x00\x2d\x01\x00\x00\x29\x03\x03abcdefghijklmnopqrstuvwxyz012345\x00\x00\x02\x13\x01\x01\x00", Refused(400)),
     case("a hello of SSL 2", "", b"\x80\x2e\x01\x00\x02\x00\x15\x00\x00\x00\x10\r\n\r\n", Refused(400)),
     case("a hello of SOCKS 5", "", b"\x05\x01\x00\r\n\r\n", Refused(400)),

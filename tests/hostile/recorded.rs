@@ -22,14 +22,12 @@ use rustix::process::Signal;
 
 use crate::corpus::CASES;
 
-/// Runs `evcore-replay` with these options on a file.
 fn replay(options: &[&str], file: &Path) -> Output {
     let mut command = Command::new(evcore_replay());
     command.args(options).arg(file);
     command.output().expect("it runs")
 }
 
-/// Asserts that the replay of a file is identical, and returns what is printed.
 fn assert_identical(file: &Path) -> String {
     let output = replay(&[], file);
     let errors = String::from_utf8_lossy(&output.stderr);
@@ -44,7 +42,6 @@ fn assert_identical(file: &Path) -> String {
     text
 }
 
-/// Sends the corpus, at once and in pieces.
 fn send_corpus(server: SocketAddr) {
     for case in CASES.iter().copied().flatten() {
         for length in [usize::MAX, 7] {
@@ -62,7 +59,6 @@ fn send_corpus(server: SocketAddr) {
     }
 }
 
-/// Sends requests of every kind on one connection. The server may end it.
 fn send_requests(server: SocketAddr, requests: usize) {
     let Ok(mut client) = Client::try_connect(server) else {
         return;
@@ -164,7 +160,6 @@ fn a_worker_that_is_killed_leaves_a_recording_that_is_replayed() {
         client.join().expect("the kill ends it");
     }
     assert_ne!(server.wait_for_workers(1, &[worker])[0], worker);
-    // The new worker has a file of its own.
     let old = scratch.file("worker.0.old");
     assert_identical(&old);
     let list = replay(&["--list"], &old).stdout;
@@ -222,14 +217,13 @@ fn a_replay_that_differs_has_status_1_and_shows_the_difference() {
     let output = replay(&[], &file);
     let message = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{message}");
-    // The message has both statuses.
     assert!(
         message.contains("404") && message.contains("200"),
         "{message}"
     );
 }
 
-/// Mends the checksum of the turn in which the byte at this place is.
+/// Mends the checksum of the turn that has the byte at `place`.
 fn mend_checksum(bytes: &mut [u8], place: usize) {
     const HEADER: usize = 32;
     const TURN: usize = 8;
@@ -315,12 +309,12 @@ fn a_recording_begins_anew_when_no_connection_is_open() {
         let mut client = server.connect();
         client.send(b"GET / HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n");
         assert_eq!(client.response().text(), "Hello, World!");
-        // The server has closed the connection, so none is open.
+        // Now no connection is open.
         assert!(client.is_closed());
     }
     let requests = server.status().requests;
     assert!(requests > 500, "the counts go on: {requests}");
-    // A recording begins anew with a new loop. The stop must reach the present loop.
+    // A recording begins anew with a new loop, which the stop must reach.
     server.signal(Signal::QUIT);
     assert!(server.wait().success());
     assert_eq!(fs::metadata(&file).expect("it exists").len(), 65_536);
@@ -356,7 +350,6 @@ fn a_recording_that_is_full_is_reported_and_replayed() {
     assert!(text.contains("the recording was full"), "{text}");
 }
 
-/// A recording of a few requests.
 fn short_recording(scratch: &Scratch) -> Vec<u8> {
     let file = scratch.file("short");
     let name = file.to_str().expect("it is text");
@@ -433,7 +426,6 @@ fn a_server_that_is_recorded_follows_signals() {
     assert_identical(&scratch.file("worker.0"));
 }
 
-/// Returns whether the recording of a stopped worker exists, and its replay is identical.
 fn is_whole(file: &Path) -> bool {
     let output = replay(&[], file);
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -467,8 +459,8 @@ fn schedule() -> Vec<Stay> {
     (0..400).map(stay).collect()
 }
 
-/// Runs the schedule against a recorded server of four workers under a policy. Returns the
-/// recordings.
+/// Runs the schedule against a recorded server of four workers under a policy. Returns the paths of
+/// the recordings.
 fn record_schedule(scratch: &Scratch, policy: &str) -> Vec<PathBuf> {
     let file = scratch.file(policy);
     let name = file.to_str().expect("it is text");

@@ -1,7 +1,5 @@
 //! Records `httpd` on sockets, and runs it again on the recording. The replay must have the same
 //! flight records, and send the same bytes to every client.
-//!
-//! The clients send the hostile corpus, at once and in pieces, and requests that are kept alive.
 
 use std::{
     io::{Read, Write},
@@ -23,7 +21,6 @@ use evcore_tests::PATIENCE;
 
 use crate::corpus::CASES;
 
-/// Number of requests of the client that sends only valid requests.
 const REQUESTS: usize = 11_000;
 
 /// Capacity of the flight recorder in records: more than a run makes.
@@ -54,7 +51,6 @@ where
     records.map(without_descriptor).collect()
 }
 
-/// The number of requests in nginx's `stub_status`.
 fn requests_of(status: &str) -> u64 {
     let numbers = status.lines().nth(2).expect("three numbers");
     let requests = numbers.split_whitespace().nth(2);
@@ -78,7 +74,6 @@ fn built<L: Acceptor>(builder: Builder<L>) -> EventLoop<L> {
     builder.instruments(instruments).build().expect("a loop")
 }
 
-/// Runs the server with clients, and records it.
 fn record(kind: BackendKind, at_step: impl FnMut(u64)) -> (Vec<Record>, Vec<u8>) {
     let recorder = Recorder::in_memory(64 << 20);
     let listener = Listener::bind("127.0.0.1:0").expect("a port is free");
@@ -104,7 +99,6 @@ fn replay(bytes: &[u8], at_step: impl FnMut(u64)) -> (Vec<Record>, Replay) {
     (serve(ev, at_step), replay)
 }
 
-/// Starts clients that send the corpus, and one client that sends only valid requests.
 fn clients(server: SocketAddr) -> thread::JoinHandle<()> {
     thread::spawn(move || {
         let polite = thread::spawn(move || {

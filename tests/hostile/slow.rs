@@ -4,20 +4,14 @@
 //! and then a request comes. When the worker continues, it must answer the request as soon as it
 //! has handled each earlier event once.
 //!
-//! The CPU time is measured. A server with the slow clients and one without them get the same
-//! requests, in alternating rounds. Before each request to either server, one slow client sends a
-//! byte, or reads a little. So the caches and the sleeps of the machine are the same in all rounds.
+//! For the CPU time, a server with the slow clients and one without them get the same requests, in
+//! alternating rounds. Before each request to either server, one slow client acts, so that the
+//! caches and the sleeps of the machine are the same in all rounds. The test compares the time that
+//! the worker runs from one response to the next. On a busy machine, the time on the clock varies
+//! too much.
 //!
-//! The test compares the time that the worker runs from one response to the next. A worker has one
-//! thread, so a request waits for nothing else in the server, and other processes of the machine do
-//! not change this time. They do change the time on the clock: on a busy machine, the ratio of its
-//! 99th percentiles was 50 in one round, and a tenth in another.
-//!
-//! Everything runs on one CPU. A wake-up across two CPUs takes 20 µs and a request 10 µs, so the
-//! result would depend on the CPUs on which the kernel places the two servers.
-//!
-//! Over five rounds, the median ratio of the means must be at most [`RATIO_MAX`], and so must the
-//! median ratio of the 99th percentiles. The test does not try again.
+//! Everything runs on one CPU, because the result would otherwise depend on the CPUs on which the
+//! kernel places the two servers.
 
 use std::{
     fs::{self, File},
@@ -42,7 +36,6 @@ const DESCRIPTORS: u64 = SLOW as u64 + 1000;
 
 const ROUNDS: usize = 5;
 
-/// Number of requests in a round.
 const REQUESTS: usize = 1000;
 
 /// Number of requests on a connection before the next connection is opened.
@@ -59,8 +52,8 @@ const TIMEOUT_MS: &str = "3600000";
 /// Maximum number of events of a turn, by default.
 const EVENTS_MAX: u64 = 256;
 
-/// Maximum number of turns for the events of 2,000 slow clients at once, and for the request. There
-/// is one more turn at each end.
+/// Maximum number of turns for the events of 2,000 slow clients at once, and for the request: one
+/// more turn at each end.
 const TURNS_MAX: u64 = (SLOW as u64).div_ceil(EVENTS_MAX) + 2;
 
 #[test]
@@ -123,7 +116,6 @@ enum Kind {
 const KINDS: [Kind; 3] = [Kind::Heads, Kind::Bodies, Kind::Readers];
 
 impl Kind {
-    /// Connects all slow clients, and waits until the server has them.
     fn connect_all(self, server: &Server, socket: &Path) -> Vec<Slow> {
         let slow = (0..SLOW).map(|_| self.connect(server, socket)).collect();
         server.wait_for_status("the slow clients are there", held);
@@ -153,14 +145,12 @@ fn held(status: &Status) -> bool {
     status.reading + status.writing > SLOW as u64
 }
 
-/// A slow client.
 enum Slow {
     Sender(Client),
     Reader(UnixStream),
 }
 
 impl Slow {
-    /// Sends a byte, or reads a little.
     fn act(&mut self) {
         match self {
             Self::Sender(client) => client.send("x"),
@@ -185,14 +175,12 @@ fn is_stopped(pid: u32) -> bool {
     stat.contains(") T ")
 }
 
-/// The turns of the only worker, on `/status.json`.
 fn turns(page: &str) -> u64 {
     let number = page.split("\"turns\":").nth(1);
     let number = number.and_then(|rest| rest.split(',').next()?.parse().ok());
     number.expect("the worker has a number of turns")
 }
 
-/// Compares a server with slow clients, and one without them.
 fn compare(kind: Kind) {
     let directory = Scratch::new("slow-clients");
     let [socket, other] = ["with", "without"].map(|name| directory.file(name));
@@ -268,7 +256,6 @@ impl Round {
 struct Running(File);
 
 impl Running {
-    /// Opens the file of a process with one thread.
     fn of(pid: u32) -> Self {
         let path = format!("/proc/{pid}/schedstat");
         Self(File::open(path).expect("it lives"))
@@ -289,7 +276,6 @@ fn median(mut ratios: Vec<f64>) -> f64 {
     ratios[ratios.len() / 2]
 }
 
-/// Keeps this thread, and the processes that it starts, on one CPU.
 fn stay_on_one_cpu() {
     let usable = sched_getaffinity(None).expect("a thread may look where it may run");
     let first = (0..CpuSet::MAX_CPU).find(|cpu| usable.is_set(*cpu));

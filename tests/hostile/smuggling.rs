@@ -28,7 +28,6 @@ fn an_ambiguous_request_is_refused_and_ends_the_connection() {
     }
 }
 
-/// Reads the responses up to the end of the connection, and checks them.
 fn check(case: &Case, how: &str, mut client: Client) {
     let (statuses, is_kept) = match case.expected {
         Expected::Served(status) => (vec![status, FOLLOWER_STATUS], true),

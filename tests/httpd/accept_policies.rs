@@ -1,4 +1,4 @@
-//! Every accept policy, on every poller, with processes and with threads.
+//! Every accept policy, on each poller that the kernel permits, with processes and with threads.
 
 use crate::permitted_pollers::permitted;
 use evcore_tests::Server;

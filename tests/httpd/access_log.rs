@@ -40,7 +40,6 @@ fn timeless(line: &str) -> String {
     format!("{before}{after}")
 }
 
-/// A server with an access log, and the path of the log.
 fn logging(scratch: &Scratch, options: &[&str]) -> (Server, PathBuf) {
     let path = scratch.path().join("access.log");
     let log = ["--access-log", text(&path)];
@@ -324,7 +323,6 @@ fn usr1_to_a_worker_that_is_opening_its_log_is_not_lost() {
     eventually("the log is opened once more", || path.exists());
 }
 
-/// Returns whether one of a process's descriptors is of this file.
 #[cfg(target_os = "linux")]
 fn has_open(pid: u32, path: &Path) -> bool {
     let fds = fs::read_dir(format!("/proc/{pid}/fd")).expect("it lives");

@@ -33,8 +33,7 @@ fn a_head_that_arrives_slowly_is_a_408() {
     let mut trickling = client.try_clone();
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            // The client sends a byte for each request to `/status`, until the server closes the
-            // connection.
+            // The requests to `/status` pace the bytes, until the server closes the connection.
             while trickling.try_send(b"x") {
                 let _ = server.status();
             }
@@ -152,7 +151,6 @@ fn a_client_that_does_not_read_is_closed() {
         client.send("GET /bytes/1000000000 HTTP/1.1\r\nHost: test\r\n\r\n");
         // The client that requests the status is accepted after this one.
         server.wait_for_status("the connection is closed", |status| status.active == 1);
-        // The response is cut short.
         assert!(client.read_to_end().is_ok_and(|n| n < 1_000_000_000));
     }
 }

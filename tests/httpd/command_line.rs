@@ -14,7 +14,6 @@ fn run(options: &[&str]) -> Output {
         .expect("it runs")
 }
 
-/// Asserts an error of one line that names the fault.
 fn assert_refused(options: &[&str], status: i32, named: &[&str]) {
     assert_refusal(&run(options), options, status, named);
 }

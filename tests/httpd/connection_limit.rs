@@ -2,7 +2,6 @@
 
 use evcore_tests::{Client, Server, Status};
 
-/// Starts servers with one worker and this value of `--connections`.
 fn servers(connections: &str) -> Vec<Server> {
     let setups: [&[&str]; 3] = [
         &["--accept", "off"],
@@ -16,7 +15,6 @@ fn servers(connections: &str) -> Vec<Server> {
     setups.into_iter().map(start).collect()
 }
 
-/// A connection that is idle after its first response.
 fn idle(server: &Server) -> Client {
     let mut client = server.connect();
     assert_eq!(client.get("/").status, 200);

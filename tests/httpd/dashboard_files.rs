@@ -40,17 +40,16 @@ fn the_page_names_nothing_from_elsewhere() {
     }
 }
 
-/// The client requests the page and its numbers repeatedly, and reads no response.
+/// The client requests the script and the numbers repeatedly, and reads no response.
 #[test]
 fn a_dashboard_client_that_never_reads_is_closed() {
     let server = Server::start(&["--workers", "1", "--send-timeout", "200"]);
     let mut client = server.connect();
     let requests = "GET /dashboard.js HTTP/1.1\r\nHost: test\r\n\r\n\
                     GET /status.json HTTP/1.1\r\nHost: test\r\n\r\n";
-    // These are more bytes than the buffers of both sockets take. Most are refused when the server
-    // closes.
+    // The responses are more bytes than the buffers of both sockets take. Most of the requests are
+    // refused when the server closes.
     client.send_lossy(requests.repeat(20_000));
     server.wait_for_status("the connection is closed", |status| status.active == 1);
-    // Other clients are served.
     assert_eq!(server.connect().get("/dashboard").status, 200);
 }

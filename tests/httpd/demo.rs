@@ -15,12 +15,11 @@ fn the_demo_kills_workers_and_ends_with_the_server() {
     });
     let address = server.address().to_string();
     assert!(has_load(&address));
-    // The drop kills the server, so that the server itself cannot end its child.
+    // The drop kills the server, which then cannot end its child.
     drop(server);
     eventually("the load ends", || !has_load(&address));
 }
 
-/// Returns whether a process sends the load to this server.
 fn has_load(server: &str) -> bool {
     let line = format!("--demo-load\0{server}\0");
     let mut processes = fs::read_dir("/proc").expect("Linux has it").flatten();

@@ -7,7 +7,6 @@ use rustix::process::Signal;
 
 use crate::command_line::assert_refusal;
 
-/// Setups that differ in the descriptors that they need.
 const SETUPS: [&[&str]; 10] = [
     &["--workers", "0"],
     &[
@@ -33,7 +32,6 @@ fn too_few_descriptors_are_an_error_before_workers_start() {
     for setup in SETUPS {
         let options = [&["--listen", "127.0.0.1:0"], setup].concat();
         let least = 3 + minimum(&options);
-        // One descriptor fewer is not enough.
         let output = limited(least - 1, &options);
         assert_refusal(&output, &options, 1, &["descriptors", "ulimit -n"]);
         let server = Server::start_limited(least, setup);
@@ -41,7 +39,6 @@ fn too_few_descriptors_are_an_error_before_workers_start() {
     }
 }
 
-/// The minimum of descriptors that the error message names.
 fn minimum(options: &[&str]) -> u32 {
     let output = limited(8, options);
     let named = [" descriptors are the least", "fewer workers"];
@@ -55,7 +52,7 @@ fn minimum(options: &[&str]) -> u32 {
 fn another_error_of_the_start_is_still_one_line() {
     let server = Server::start(&["--workers", "0"]);
     let address = server.address().to_string();
-    // The limit is logged in a line, but is not an error.
+    // The limit is enough to start.
     let options = ["--workers", "2", "--listen", &address];
     let output = limited(100, &options);
     assert_refusal(&output, &options, 1, &[&address, "in use"]);

@@ -1,4 +1,4 @@
-//! `docs/httpd.md` has every option, page, field and metric, and no other.
+//! `docs/httpd.md` has every option, path, signal, field and metric, and no other.
 
 use std::{collections::BTreeSet, ffi::OsString, path::Path};
 
@@ -9,7 +9,6 @@ use crate::files::{Site, ask};
 
 const DOCUMENT: &str = include_str!("../../docs/httpd.md");
 
-/// The section under a heading, up to the next one.
 fn section(heading: &str) -> &'static str {
     let heading = format!("\n## {heading}\n");
     let (_, section) = DOCUMENT.split_once(&heading).expect("the section");
@@ -25,7 +24,7 @@ fn rows(heading: &str) -> Vec<&'static str> {
         .collect()
 }
 
-/// The rows with this many cells under `Numbers`: two in the table of fields, five in that of
+/// The rows with this many cells under `Numbers`: two in the table of fields, five in the table of
 /// metrics.
 fn numbers(cells: usize) -> Vec<Vec<&'static str>> {
     let rows = section("Numbers")
@@ -35,7 +34,6 @@ fn numbers(cells: usize) -> Vec<Vec<&'static str>> {
     rows.filter(|row: &Vec<_>| row.len() == cells).collect()
 }
 
-/// The text of `--help`.
 fn help() -> String {
     options::table().render_help().to_string()
 }

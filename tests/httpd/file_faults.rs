@@ -67,7 +67,6 @@ fn a_client_that_does_not_read_a_file_is_closed() {
     }
 }
 
-/// Returns whether strace can be used. If it cannot, the calling test is reported as not run.
 fn has_strace() -> bool {
     let works = strace_works();
     if !works {
@@ -76,7 +75,6 @@ fn has_strace() -> bool {
     works
 }
 
-/// Injects an error into each of these calls of the server.
 fn refuse(server: &Server, call: &str, error: &str) -> Strace {
     let (trace, inject) = (
         format!("trace={call}"),
@@ -114,14 +112,14 @@ fn a_file_that_cannot_be_opened_has_a_status() {
 
 #[test]
 fn without_descriptors_a_request_for_a_file_gets_503() {
-    // The server itself needs some 12 descriptors, and each client one.
+    // The limit leaves room for all clients, and for the files of some of them.
     let site =
         Site::with_command(|root| Server::start_limited(40, &["--workers", "0", "--root", root]));
     let mut clients: Vec<_> = (0..20).map(|_| site.server.connect()).collect();
     for number in 0..40 {
         let name = format!("small{number}");
         site.write(&name, &name);
-        // The server closes a file that it keeps open for later, to open this one.
+        // At the limit, the server closes a file that it keeps open for later, to open this one.
         let response = clients[0].get(&format!("/files/{name}"));
         assert_eq!((response.status, response.text()), (200, name.as_str()));
     }

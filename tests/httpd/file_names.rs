@@ -12,7 +12,6 @@ fn assert_not_found(client: &mut Client, target: &str) {
     assert_eq!(response.text(), "404 Not Found\n", "{target}");
 }
 
-/// Adds files and links in and outside of the root.
 fn fill(site: &Site) {
     fs::write(site.scratch.file("secret"), "secret").expect("the directory is ours");
     site.write("a", "hello");
@@ -119,7 +118,6 @@ fn nothing_outside_of_the_root_is_sent() {
         );
     }
     assert_eq!(client.get("/files/a%20b%252e").text(), "odd");
-    // The length of a target is limited.
     let long = format!("/files/{}", "a".repeat(9_000));
     assert_eq!(client.get(&long).status, 414);
 }

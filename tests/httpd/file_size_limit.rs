@@ -7,7 +7,7 @@ use rustix::process::Signal;
 
 use crate::command_line::assert_refusal;
 
-/// A server with a file size limit of 0.
+/// The command of a server with a file size limit of 0.
 fn limited() -> Command {
     let mut command = Command::new("sh");
     command.args(["-c", "ulimit -f 0; exec \"$0\" \"$@\""]);

@@ -5,15 +5,14 @@ use std::{fs, path::Path};
 use crate::permitted_pollers::permitted;
 use evcore_tests::{Client, Response, Scratch, Server, eventually};
 
-/// A server with a root.
 pub(super) struct Site {
     pub(super) scratch: Scratch,
     pub(super) server: Server,
 }
 
 impl Site {
-    /// Starts a server without a master, whose root is empty. It keeps no files open, so that a
-    /// test may change them.
+    /// Starts a server without a master, whose root is empty. The server keeps no files open, so
+    /// that a test may change them.
     pub(super) fn start(options: &[&str]) -> Self {
         Self::with_command(|root| {
             let all = ["--workers", "0", "--open-files", "0", "--root", root];
@@ -29,7 +28,6 @@ impl Site {
         Self { scratch, server }
     }
 
-    /// Writes a file into the root.
     pub(super) fn write(&self, name: &str, content: impl AsRef<[u8]>) {
         let path = self.path(name);
         let directory = path.parent().expect("it is in the root");
@@ -37,7 +35,6 @@ impl Site {
         fs::write(path, content).expect("the directory is ours");
     }
 
-    /// The path of a file in the root.
     pub(super) fn path(&self, name: &str) -> std::path::PathBuf {
         self.scratch.file("root").join(Path::new(name))
     }
@@ -58,8 +55,7 @@ fn request(method: &str, target: &str, lines: &str) -> String {
 
 /// Bytes whose pattern shows a lost or misplaced piece.
 pub(super) fn content(length: usize) -> Vec<u8> {
-    // The period is a prime, so a piece that is lost or misplaced shows, unless it is moved by a
-    // multiple of the period.
+    // A prime does not divide the size of a piece.
     let period: Vec<u8> = (0..65_521_usize)
         .map(|n| (n / 251 + n).to_le_bytes()[0])
         .collect();

@@ -2,7 +2,6 @@
 
 use evcore_tests::{Server, eventually};
 
-/// Makes a worker block for longer than its watchdog's limit.
 #[test]
 fn a_slow_turn_is_logged_with_the_records_that_led_to_it() {
     for workers in [["--workers", "1"], ["--threads", "1"], ["--workers", "0"]] {
@@ -74,7 +73,6 @@ fn a_panic_of_a_worker_is_logged_with_the_last_records() {
     }
 }
 
-/// Asserts that the log has these texts, in this order.
 fn assert_is_in_order(log: &str, texts: &[&str]) {
     let mut rest = log;
     for text in texts {

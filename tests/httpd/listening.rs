@@ -206,10 +206,10 @@ fn an_inherited_listener_is_found_by_its_address() {
 
 #[test]
 fn an_inherited_listener_of_another_address_is_closed() {
-    // Only this test uses this address, so that no other test gets the port.
+    // Only this test listens at this address, so that no other test gets the port.
     let old = TcpListener::bind("127.0.0.3:0").expect("a free port");
     let address = old.local_addr().expect("it has one");
-    // Port 0 permits every port, but the address differs, so the inherited listener is another one.
+    // Port 0 matches every port, but the address differs.
     let server = inheriting(old, "127.0.0.2:0");
     assert_eq!(server.connect().get("/").status, 200);
     assert!(server.addresses()[0].starts_with("127.0.0.2:"));

@@ -34,7 +34,6 @@ fn make_named_pipe(path: &Path) {
     assert!(made.expect("it runs").success());
 }
 
-/// Reads the bytes that are in the pipe.
 fn read(mut pipe: &File, text: &mut String) {
     let mut bytes = [0; 4096];
     loop {
@@ -47,7 +46,6 @@ fn read(mut pipe: &File, text: &mut String) {
     }
 }
 
-/// The number of lost lines that the server's log reports.
 fn lost(log: &str) -> usize {
     let lines = log.lines().filter_map(|line| {
         let (before, _) = line.split_once(" lines of ")?;
@@ -225,7 +223,6 @@ fn an_error_log_without_a_reader_ends_no_process() {
     assert!(server.0.wait().expect("a child").success());
 }
 
-/// Kills the server when dropped.
 struct KilledOnDrop(Child);
 
 impl Drop for KilledOnDrop {
@@ -258,7 +255,7 @@ fn a_hanging_reader_of_the_error_log_blocks_no_process() {
         kill_process(pid, Signal::HUP).expect("it lives");
         eventually("the server reloads", || worker() != old);
     };
-    // Each iteration logs two lines. The pipe cannot hold the lines of all iterations.
+    // The pipe cannot hold the lines of all these reloads.
     for _ in 0..150 {
         reload();
     }
@@ -288,7 +285,7 @@ fn the_reader_that_the_server_has_waited_for_gets_the_lines() {
     assert_eq!(server.connect().get("/").status, 200);
     server.signal(Signal::TERM);
     assert!(server.wait().success());
-    // All writers have ended, so the reader finds the end.
+    // The reader finds the end, because all writers have ended.
     let mut lines = String::new();
     let output = reader.stdout.as_mut().expect("it is piped");
     output.read_to_string(&mut lines).expect("a text");

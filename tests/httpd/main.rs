@@ -1,4 +1,4 @@
-//! The behaviour of the program `httpd`, over real sockets, on every poller of this system.
+//! The behaviour of the program `httpd`, over real sockets.
 
 mod accept_policies;
 mod access_log;

@@ -51,9 +51,8 @@ fn limited(option: &str, field: &str, socket: &Path) -> Server {
     Server::from_command(command, 2)
 }
 
-/// Connects clients that each send these bytes and wait for the server.
-///
-/// They use a Unix socket, for which the kernel buffers less, so that the server has to keep more.
+/// Connects clients that send these bytes. The kernel buffers less for a Unix socket than for TCP,
+/// so the server has to keep more.
 fn load(socket: &Path, clients: usize, bytes: &[u8]) -> Vec<Client> {
     let client = |_| {
         let mut client = Client::try_connect_unix(socket).expect("it listens");

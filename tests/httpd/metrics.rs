@@ -15,7 +15,6 @@ use evcore_tests::{
 use rustix::process::Signal;
 use serde_json::Value;
 
-/// The samples of a page: each series with its value.
 fn samples(page: &str) -> HashMap<&str, f64> {
     let lines = page.lines().filter(|line| !line.starts_with('#'));
     let samples = lines.map(|line| {
@@ -25,7 +24,6 @@ fn samples(page: &str) -> HashMap<&str, f64> {
     samples.collect()
 }
 
-/// The sum of a metric over all workers.
 fn sum(page: &str, name: &str) -> f64 {
     let samples = samples(page);
     let series = samples.iter().filter(|(series, _)| {
@@ -146,7 +144,7 @@ fn counters_never_go_back_over_deaths_and_reloads() {
                 before["httpd_reloads_total"] == f64::from(round)
             });
             if option == "--workers" {
-                // The old workers end after the reload is counted.
+                // The old workers may end after the reload is counted.
                 workers = server.wait_for_workers(2, &workers);
             }
             eventually("two workers are left", || {
@@ -160,8 +158,8 @@ fn counters_never_go_back_over_deaths_and_reloads() {
     }
 }
 
-/// A scrape does not read the histograms. A worker reads them once a second, so the counts stay the
-/// same in between, however often a client scrapes.
+/// A worker reads its histograms once a second, so the counts stay the same in between, however
+/// often a client scrapes.
 #[test]
 fn histograms_are_not_read_for_a_scrape() {
     const SCRAPES: usize = 2_000;

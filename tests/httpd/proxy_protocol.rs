@@ -61,7 +61,6 @@ fn server(log: &Path) -> Server {
     Server::start(&[&["--workers", "1"], options.as_slice()].concat())
 }
 
-/// The client's address as `/worker` shows it.
 fn shown(client: &mut Client) -> String {
     let body = client.get("/worker").body;
     let worker: serde_json::Value = serde_json::from_slice(&body).expect("JSON");
@@ -102,7 +101,6 @@ fn nginx_reports_its_clients() {
     expect_logged(server, directory.path(), &["127.0.0.2"]);
 }
 
-/// Stops the server, and checks the clients in its access log.
 fn expect_logged(mut server: Server, directory: &Path, clients: &[&str]) {
     server.signal(Signal::QUIT);
     assert!(server.wait().success());

@@ -18,10 +18,9 @@ use evcore_tests::{Client, Status, eventually, httpd};
 const KIB: usize = 1024;
 const MIB: usize = 1024 * KIB;
 
-/// Options with timeouts that are long enough for a busy machine.
+/// A timeout that is long enough for a busy machine.
 const PATIENT: [&str; 2] = ["--header-timeout", "600000"];
 
-/// The head of a request with a body of this length.
 fn head(length: usize) -> String {
     format!("POST /echo HTTP/1.1\r\nHost: test\r\nContent-Length: {length}\r\n\r\n")
 }
@@ -67,7 +66,6 @@ fn incomplete_bodies_do_not_exceed_the_memory_limit() {
             server.wait_for_status("all have sent what is taken", |status| {
                 status.reading == CLIENTS as u64 && sent() >= ADMITTED
             });
-            // Other clients are served meanwhile.
             for _ in 0..100 {
                 assert_eq!(server.connect().get("/").status, 200);
             }
@@ -104,7 +102,7 @@ fn a_chunked_body_that_cannot_grow_is_a_503() {
     assert_eq!(largest.response().status, 200);
 }
 
-/// Only on Linux can a process be denied memory without being killed.
+/// On Linux, `ulimit -v` makes allocations fail, and kills no process.
 #[cfg(target_os = "linux")]
 #[test]
 fn failed_allocations_of_bodies_are_503s() {

@@ -66,8 +66,7 @@ fn two_requests_in_one_segment_get_two_responses_in_order() {
 fn a_flood_of_pipelined_requests_gets_all_responses() {
     for poller in ["epoll", "poll", "select"] {
         let (_server, mut client) = server(poller).connect_and_keep();
-        // Number of requests: far more than any buffer holds in either direction. Some responses
-        // are large.
+        // The requests and their responses exceed the buffers in both directions.
         const REQUESTS: usize = 5_000;
         let request = "GET /bytes/20000 HTTP/1.1\r\nHost: test\r\n\r\n".to_owned() + HELLO;
         let mut sender = client.try_clone();
@@ -86,7 +85,7 @@ fn responses_to_flooding_clients_do_not_mix() {
     for poller in ["epoll", "poll", "select"] {
         let server = server(poller);
         let bodies = |name: usize| {
-            // The sizes are near the budget of one step, or small. So steps end at every point,
+            // The sizes are near the budget of one step, or small. So steps end at many points,
             // also between making a response and sending it.
             let large = (380_000..560_000).step_by(16_000);
             let lengths = large.chain(0..1_000).collect::<Vec<_>>();
@@ -99,7 +98,7 @@ fn responses_to_flooding_clients_do_not_mix() {
                 let mut client = server.connect();
                 let mut sender = client.try_clone();
                 scope.spawn(move || {
-                    // Meanwhile the socket buffer fills up.
+                    // The socket buffer fills up while the worker blocks.
                     sender.send("GET /block/100 HTTP/1.1\r\nHost: test\r\n\r\n");
                     for body in bodies(name) {
                         let length = body.len();

@@ -30,7 +30,6 @@ impl Manager {
         command
     }
 
-    /// The next report, as its fields.
     fn next(&self) -> HashMap<String, String> {
         let mut buffer = [0; 1024];
         let length = self.socket.recv(&mut buffer).expect("a report");
@@ -66,7 +65,6 @@ fn a_start_a_reload_and_a_stop_are_reported() {
     assert!(server.wait().success());
 }
 
-/// Expects the two reports of a reload: its beginning and its end.
 fn expect_reload(manager: &Manager) {
     assert_eq!(manager.next()["RELOADING"], "1");
     manager.expect("READY", "1");

@@ -41,7 +41,6 @@ struct Manager {
     _directory: Scratch,
 }
 
-/// The store, and all messages so far.
 #[derive(Default)]
 struct Kept {
     descriptors: Vec<(String, OwnedFd)>,
@@ -101,7 +100,6 @@ impl Manager {
         }
     }
 
-    /// Starts the server with everything that is in the store.
     fn start(&self, options: &[&str]) -> Server {
         Server::from_command(self.command(options), 1)
     }
@@ -110,7 +108,7 @@ impl Manager {
         let copy = |(name, one): &(String, OwnedFd)| (name.clone(), one.try_clone().unwrap());
         let mut kept: Vec<_> = self.sockets.iter().map(copy).collect();
         {
-            // systemd's order is the reverse of the order in which they came.
+            // systemd passes the newest descriptor first.
             let store = self.kept.lock().expect("nobody panicked");
             kept.extend(store.descriptors.iter().rev().map(copy));
         }
@@ -200,7 +198,6 @@ fn stop(mut server: Server, signal: Signal) {
     assert!(server.wait().success(), "{}", server.log());
 }
 
-/// A client that has got an answer, and is idle.
 fn idle(server: &Server) -> Client {
     let mut client = server.connect();
     assert_eq!(client.get("/").status, 200);
@@ -216,7 +213,6 @@ fn a_restart_keeps_idle_connections_and_the_backlog() {
     let address = server.addresses().to_owned();
     let mut clients: Vec<_> = (0..100).map(|_| idle(&server)).collect();
     let ports: Vec<_> = clients.iter().map(Client::local_port).collect();
-    // The starts differ in the number of workers, and the stops in the signal.
     for (workers, signal) in [
         ("2", Signal::QUIT),
         ("1", Signal::TERM),

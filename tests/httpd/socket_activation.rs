@@ -185,7 +185,6 @@ fn a_passed_file_other_than_a_socket_is_an_error_of_one_line() {
     assert_refused(passing(connected, ""), &["LISTEN_FDS", "descriptor 3"]);
 }
 
-/// Starts a new binary. Returns its process id when it serves.
 pub(super) fn upgrade(server: &Server, pid_file: &Path) -> u32 {
     let old = server.pid();
     server.signal(Signal::USR2);

@@ -60,7 +60,6 @@ fn status_counts_reading_writing_and_waiting() {
     });
 }
 
-/// `/status.json`, parsed.
 fn json(client: &mut Client) -> Value {
     let answer = client.get("/status.json");
     assert_eq!(answer.header("content-type"), Some("application/json"));
@@ -68,7 +67,6 @@ fn json(client: &mut Client) -> Value {
     serde_json::from_str(answer.text()).expect("JSON")
 }
 
-/// A number in a JSON object.
 fn number(of: &Value, name: &str) -> f64 {
     let number = of[name].as_f64();
     number.unwrap_or_else(|| panic!("no {name} in {of}"))

@@ -10,11 +10,10 @@ use evcore_tests::Server;
 
 use super::wait::wait_for;
 
-/// Share of one processor that an idle server may use.
 const SHARE: f64 = 0.02;
 
-/// The intervals of attempts. If the server was too busy in one, a longer one follows, because the
-/// server may have had work left.
+/// The intervals of attempts, in milliseconds. After an attempt in which the server was too busy, a
+/// longer one follows, because the server may have had work left.
 const INTERVALS_MS: [u32; 3] = [300, 1000, 3000];
 
 /// Asserts that the server does not spin. One connection waits for a timer meanwhile.
@@ -35,7 +34,7 @@ pub(super) fn assert_idle(server: &Server) {
     panic!("an idle server uses {used} of a processor");
 }
 
-/// The time that processes have used, with all their threads.
+/// Returns the processor time of processes, with all their threads.
 fn cpu_time(pids: &[u32]) -> Duration {
     let threads = pids.iter().flat_map(|pid| {
         let tasks = fs::read_dir(format!("/proc/{pid}/task")).expect("no process ends here");

@@ -36,7 +36,7 @@ use self::{
 /// Limit on descriptors that is enough for this process, and too low for a server.
 const DESCRIPTORS: u64 = 128;
 
-/// The variable with a part of the names of the runs to make.
+/// The environment variable that chooses runs by a part of their names.
 const CHOICE: &str = "EVCORE_INJECTION";
 
 #[test]
@@ -94,15 +94,14 @@ fn call_is_of(recorded: &Recorded, call: &trace::Call, row: &table::Row) -> bool
     call.is_of(row, &recorded.files)
 }
 
-/// The calls of each phase.
 fn recorded() -> &'static [Recorded; 3] {
     static RECORDED: OnceLock<[Recorded; 3]> = OnceLock::new();
     RECORDED.get_or_init(|| PHASES.map(|phase| Stage::new().record(phase)))
 }
 
-/// Returns the runs of all rows for which `is_chosen` returns true. It gets the places of the error
-/// and of the occurrence in their lists. A run is left out if the server does not make its call
-/// often enough.
+/// Returns the runs of all rows for which `is_chosen` returns true. `is_chosen` gets the positions
+/// of the error and of the occurrence in their lists. A run is left out if the server does not make
+/// its call often enough.
 fn runs(is_chosen: impl Fn(usize, usize) -> bool) -> Vec<Run> {
     let choice = env::var(CHOICE).unwrap_or_default();
     let mut runs = Vec::new();

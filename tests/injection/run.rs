@@ -10,7 +10,7 @@ use super::{
     trace::{Files, Tracer, injected, record},
 };
 
-/// The calls of a process that fail.
+/// The positions of the failing calls among the calls of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Occurrence {
     pub(super) first: usize,
@@ -36,7 +36,7 @@ impl fmt::Display for Occurrence {
     }
 }
 
-/// A run: the call that fails, its error, and the occurrences of the call that fail.
+/// A run: the call that fails, its error, the phase, and the occurrences that fail.
 #[derive(Clone, Debug)]
 pub(super) struct Run {
     pub(super) row: &'static Row,
@@ -62,11 +62,7 @@ impl fmt::Display for Run {
 }
 
 impl Run {
-    /// Makes the run.
-    ///
-    /// # Panics
-    ///
-    /// If the server loses more than the table allows, panics, hangs or spins.
+    /// Panics if the server loses more than the table allows, panics, hangs or spins.
     pub(super) fn make(&self) -> Cost {
         let stage = Stage::new();
         let options = |server: Option<&Server>| self.options(&stage.files(server));
@@ -100,7 +96,6 @@ impl Run {
         self.phase == Phase::Serving && self.occurrence.first == 1
     }
 
-    /// The options of strace.
     fn options(&self, files: &Files) -> Vec<String> {
         let Self { row, error, .. } = self;
         let call = &row.call;
@@ -119,16 +114,13 @@ impl Run {
     }
 }
 
-/// The cost of a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Cost {
-    /// Number of calls that have failed.
     pub(super) failures: usize,
     /// True if the server has ended before it listened.
     pub(super) exited: bool,
     /// Number of workers that have ended without being killed.
     pub(super) ended: usize,
-    /// Number of requests that were not answered.
     pub(super) lost: usize,
 }
 

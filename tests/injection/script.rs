@@ -19,19 +19,16 @@ const BODY: usize = 100_000;
 /// The name and the content of a file that is served.
 pub(super) const FILE: (&str, &str) = ("page.html", "<title>A page</title>");
 
-/// Number of attempts after which a request counts as not answered.
+/// Number of failed attempts after which the test gives a request up.
 const ATTEMPTS: usize = 20;
 
 /// Time that a reload may last under injected failures. Some reloads end only after the failures.
 const RELOAD: Duration = Duration::from_secs(2);
 
-/// The clients of a server.
 #[derive(Debug)]
 pub(super) struct Script<'a> {
     server: &'a Server,
-    /// Requests that were not answered.
     pub(super) lost: usize,
-    /// Workers that were killed.
     pub(super) killed: usize,
     /// The workers that must be gone at the end.
     pub(super) ended: HashSet<u32>,
@@ -47,14 +44,12 @@ impl<'a> Script<'a> {
         }
     }
 
-    /// Sends requests while the first workers serve.
     pub(super) fn play_start(&mut self) {
         self.serve();
         self.server.signal(Signal::USR1);
         self.hello();
     }
 
-    /// Makes the server do everything: requests, the death of a worker, USR1 and HUP.
     pub(super) fn play(&mut self) {
         self.serve();
         self.kill_a_worker();
@@ -91,7 +86,6 @@ impl<'a> Script<'a> {
         self.request(|client| client.try_get("/"));
     }
 
-    /// Repeats a request over new connections until it is answered.
     fn request(&mut self, request: impl Fn(&mut Client) -> io::Result<Response>) {
         self.request_on(&mut None, request);
     }
@@ -159,7 +153,6 @@ pub(super) fn wait_for_workers(server: &Server, ended: &HashSet<u32>) {
     });
 }
 
-/// The workers on the status page.
 fn listed(server: &Server) -> Option<HashSet<u32>> {
     let page = server.try_status_json()?;
     let workers = page["workers"].as_array()?.iter();

@@ -13,10 +13,8 @@ use super::{
     trace::{Call, Files, Trace, Tracer, httpd_under, record},
 };
 
-/// The workers of each server.
 pub(super) const WORKERS: usize = 2;
 
-/// The files of a server.
 #[derive(Debug)]
 pub(super) struct Stage {
     scratch: Scratch,
@@ -67,7 +65,6 @@ impl Stage {
         command.arg("--pid").arg(self.scratch.file("pid"));
     }
 
-    /// Starts the server, and waits until all its workers serve.
     pub(super) fn start(&self) -> Server {
         let mut command = Command::new(httpd());
         self.options(&mut command);
@@ -185,7 +182,6 @@ fn end(mut server: Server, killed: usize, cost: &mut Cost) -> String {
     log
 }
 
-/// Asserts that no line of the log reports a bug.
 fn assert_orderly(log: &str) {
     for word in [
         "panicked",

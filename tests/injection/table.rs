@@ -34,15 +34,14 @@ pub(super) struct Row {
     pub(super) file: Option<FileKind>,
     /// Number of first calls of each process that are left out.
     pub(super) after: usize,
-    /// The names of the errors. If it is empty, no error is injected.
+    /// The names of the errors. Without a name, no error is injected.
     pub(super) errors: Vec<String>,
     /// The losses that each phase may have; `None` if no error is injected in it.
     losses: [Option<Allowed>; 3],
-    /// The reason for the row, which is not evaluated.
+    /// The reason for the row, which a row without errors must have.
     pub(super) why: String,
 }
 
-/// The files that rows distinguish.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FileKind {
     Eventfd,
@@ -66,7 +65,6 @@ impl FileKind {
     }
 }
 
-/// The cost that an injected error may have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Allowed {
     /// True if the server may end before it listens.
@@ -78,7 +76,6 @@ pub(super) struct Allowed {
 }
 
 impl Allowed {
-    /// Parses a cell.
     fn parse(cell: &str) -> Option<Self> {
         let mut allowed = Self::default();
         for word in cell.split_whitespace() {
@@ -144,7 +141,6 @@ impl fmt::Display for Row {
     }
 }
 
-/// All rows.
 pub(super) fn rows() -> &'static [Row] {
     static ROWS: OnceLock<Vec<Row>> = OnceLock::new();
     ROWS.get_or_init(|| {

@@ -32,7 +32,6 @@ pub(super) fn httpd_under(options: &[String]) -> Command {
 }
 
 impl Tracer {
-    /// Waits until strace has ended with all that it has traced.
     pub(super) fn finish(self) {
         if let Self::Attached(strace) = self {
             strace.finish();
@@ -40,7 +39,6 @@ impl Tracer {
     }
 }
 
-/// A strace of a server.
 #[derive(Debug)]
 pub(super) enum Tracer {
     /// strace was attached to the server.
@@ -58,7 +56,7 @@ impl Tracer {
         Self::Attached(Strace::attach_all(&pids, &options))
     }
 
-    /// Detaches, and returns when all that was traced is in the file.
+    /// Detaches, and returns when strace has detached.
     pub(super) fn detach(self, server: &Server) {
         match self {
             Self::Attached(strace) => strace.finish(),
@@ -81,13 +79,12 @@ fn tracer_of(pid: u32) -> Option<u32> {
     (tracer != 0).then_some(tracer)
 }
 
-/// A call as strace has logged it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Call {
     pub(super) name: String,
-    /// The path of the descriptor that is its first argument.
+    /// The path of the descriptor that is the first argument.
     file: Option<String>,
-    /// Its arguments, as far as the line has them.
+    /// The arguments, as far as the line has them.
     arguments: String,
 }
 
@@ -115,7 +112,6 @@ impl Call {
         Some((pid.parse().ok()?, call))
     }
 
-    /// Returns whether this call belongs to a row.
     pub(super) fn is_of(&self, row: &Row, files: &Files) -> bool {
         let is_of_kind = |kind| match (&self.file, kind) {
             (Some(file), FileKind::Socket) => file.starts_with("socket:"),
@@ -129,7 +125,7 @@ fn is_part_of_name(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '_'
 }
 
-/// Prints the call with its file, for a person.
+/// Prints the call with its arguments, for a person.
 impl fmt::Display for Call {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}({}", self.name, self.arguments)
@@ -148,7 +144,6 @@ pub(super) struct Files {
 }
 
 impl Files {
-    /// The path of a file; `None` if it is not known.
     pub(super) fn path(&self, kind: FileKind) -> Option<String> {
         match kind {
             FileKind::Eventfd => Some("anon_inode:[eventfd]".to_owned()),
@@ -160,7 +155,6 @@ impl Files {
     }
 }
 
-/// The calls of each process, in order.
 #[derive(Debug, Default)]
 pub(super) struct Trace {
     /// The process of the first call in the file.
@@ -208,7 +202,6 @@ impl Trace {
     }
 }
 
-/// Number of errors that strace has injected.
 pub(super) fn injected(log: &Path) -> usize {
     let text = fs::read(log).expect("strace has written it");
     let text = String::from_utf8_lossy(&text);

@@ -7,20 +7,15 @@ use std::{
 
 use evcore_tests::PATIENCE;
 
-/// The pause between two checks.
 const PAUSE: Duration = Duration::from_millis(5);
 
 /// Waits until `condition` returns true. Unlike `eventually`, this leaves the processors to other
 /// runs.
-///
-/// # Panics
-///
-/// After [`PATIENCE`].
 pub(super) fn wait_for(what: &str, condition: impl FnMut() -> bool) {
     assert!(becomes_true(PATIENCE, condition), "gave up waiting: {what}");
 }
 
-/// Waits until `condition` returns true, for this time at most. Returns whether it did.
+/// Waits up to `patience` until `condition` returns true. Returns whether it did.
 pub(super) fn becomes_true(patience: Duration, mut condition: impl FnMut() -> bool) -> bool {
     let deadline = Instant::now() + patience;
     while !condition() {

@@ -17,7 +17,7 @@ fn one_of_each(server: &Server) -> (Client, Client) {
     eventually("both workers have a connection", || {
         first.send("GET /block/100 HTTP/1.1\r\nHost: test\r\n\r\n");
         let mut client = server.connect();
-        // The first worker may have accepted it just before the block began.
+        // The first worker may have accepted this client just before the block began.
         if client.worker() != pid {
             second = Some(client);
         }
@@ -79,7 +79,7 @@ fn the_accept_mutex_is_not_stuck_with_a_dead_worker() {
     for poller in ["epoll", "poll", "select"] {
         let server = start_with(poller, "mutex");
         for _ in 0..5 {
-            // A worker that has just accepted holds the lock while it waits for the next client.
+            // On poll and select, a worker that has just accepted holds the lock while it waits.
             let killed = server.connect().worker();
             signal_to(killed, Signal::KILL);
             let killed_at = Instant::now();
@@ -140,8 +140,8 @@ fn a_reuseport_listener_is_served_again_in_time() {
     let spared = server.connect().worker();
     kill_as_they_appear(&server, KILLS, &[spared]);
     let unserved = Instant::now();
-    // Enough clients for the kernel to give some to each listener. A client that the last killed
-    // worker had accepted is lost.
+    // The kernel gives some of these clients to each listener. A client that the last killed worker
+    // had accepted is lost.
     let answers = (0..32).map(|_| server.connect().try_get("/"));
     assert!(answers.filter(Result::is_ok).count() >= 31);
     assert_within("all listeners are served", UNSERVED_MAX, unserved);

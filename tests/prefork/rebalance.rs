@@ -23,14 +23,12 @@ fn connect(server: &Server) -> Vec<(Client, u32)> {
     clients.collect()
 }
 
-/// The number of open connections of each worker.
 fn opens(page: &Value) -> Vec<f64> {
     let workers = page["workers"].as_array().expect("a list");
     let open = |worker: &Value| worker["active"].as_f64().expect("a number");
     workers.iter().map(open).collect()
 }
 
-/// The number of open connections of one worker.
 fn open_at(page: &Value, pid: u32) -> u64 {
     let mut workers = page["workers"].as_array().expect("a list").iter();
     let worker = workers.find(|worker| worker["pid"] == pid);
@@ -39,7 +37,6 @@ fn open_at(page: &Value, pid: u32) -> u64 {
         .expect("a number")
 }
 
-/// Jain's index.
 fn jain(opens: &[f64]) -> f64 {
     let (sum, squares) = (
         opens.iter().sum::<f64>(),
@@ -48,7 +45,7 @@ fn jain(opens: &[f64]) -> f64 {
     sum * sum / (opens.len() as f64 * squares)
 }
 
-/// Returns whether no worker has so many or so few that connections move.
+/// Returns whether each number is so near the mean that no connection moves.
 fn is_balanced(opens: &[f64]) -> bool {
     let mean = opens.iter().sum::<f64>() / opens.len() as f64;
     opens
@@ -120,8 +117,8 @@ fn wait_until_even(server: &Server, count: f64, index: f64, since: Option<Instan
     since.expect("all were open")
 }
 
-/// The clients of two of the workers leave much sooner than the others. At the end, all clients of
-/// these two have left.
+/// Clients of two of the workers leave much sooner than others. At the end, all clients of these
+/// two have left.
 #[test]
 fn uneven_lifetimes_leave_even_workers() {
     let server = Server::start(&["--workers", "4"]);

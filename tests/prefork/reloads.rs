@@ -35,7 +35,7 @@ pub(crate) fn visit(address: SocketAddr, is_over: &AtomicBool) -> u32 {
     visits
 }
 
-/// Waits until no worker is in `old`, and returns all workers.
+/// Waits until there are `count` workers, none of which is in `old`. Returns them.
 pub(crate) fn all_new(server: &Server, old: &[u32], count: usize) -> Vec<u32> {
     let mut pids = Vec::new();
     eventually("the new workers have taken over", || {
@@ -45,7 +45,6 @@ pub(crate) fn all_new(server: &Server, old: &[u32], count: usize) -> Vec<u32> {
     pids
 }
 
-/// Reloads this many times, while clients come without a pause.
 fn reloads_lose_no_client(reloads: usize, options: &[&str]) {
     let server = Server::start(options);
     let is_over = AtomicBool::new(false);
@@ -348,7 +347,6 @@ fn a_new_binary_takes_over_and_the_old_one_finishes() {
     new.0 = 0;
 }
 
-/// Starts a new binary while a server runs, by USR2, and returns its process id.
 fn upgrade(server: &Server, pid_file: &Path) -> KilledOnDrop {
     let old = server.pid();
     server.signal(Signal::USR2);

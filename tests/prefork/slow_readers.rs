@@ -61,7 +61,7 @@ fn slow_reader(server: &Server) -> Client {
     client
 }
 
-/// Reads the rest of the response and sends another request. Returns how long both took, and
+/// Reads the rest of the response, and sends another request. Returns the time that both took, and
 /// whether the request was answered.
 fn read_and_ask_again(mut client: Client) -> (Duration, Result<(), String>) {
     let begun = Instant::now();
@@ -71,9 +71,8 @@ fn read_and_ask_again(mut client: Client) -> (Duration, Result<(), String>) {
     (begun.elapsed(), last)
 }
 
-/// Stops a server with slow readers, and lets them read when all other idle connections are closed.
-/// Returns the longest time that one of them took for the rest and its next request, and whether
-/// all these requests were answered.
+/// Stops a server with slow readers, which read on when the other idle connections are closed.
+/// Returns the longest time of a reader, and whether each next request was answered.
 fn stop_and_read_on(server: &mut Server, stop: (Signal, u32)) -> (Duration, Result<(), String>) {
     let (signal, idle_ms) = stop;
     let slow: Vec<_> = (0..CLIENTS).map(|_| slow_reader(server)).collect();

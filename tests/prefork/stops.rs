@@ -11,7 +11,6 @@ const SETUPS: [&[&str]; 3] = [
     &["--workers", "0"],
 ];
 
-/// A connection that has been served and waits for its next request.
 fn idle(server: &Server) -> Client {
     let mut client = server.connect();
     assert_eq!(client.get("/").status, 200);
@@ -72,8 +71,8 @@ fn quit_closes_at_once_clients_idle_for_over_a_second() {
             server.signal(Signal::QUIT);
             assert!(long_idle.iter_mut().all(Client::is_closed));
             assert!(silent.iter_mut().all(Client::is_closed));
-            // If the long idle connections had been closed only after a grace, the grace of `recent`
-            // would be over too, and its last request would fail.
+            // With a grace for the long idle connections, the grace of `recent` would be over now
+            // too, and its last request would fail.
             stops_listening(&server);
             let last = last_answer(&mut recent);
             let took = answered.elapsed();
@@ -136,7 +135,7 @@ fn quit_serves_the_next_request_after_a_response_under_way() {
             let answered = Instant::now();
             let response = client.response();
             assert!(!response.closes(), "it was begun before QUIT");
-            // By now, a worker that closes at once would have closed the connection.
+            // This gives a worker the time to close the connection too early.
             std::thread::yield_now();
             let last = last_answer(&mut client);
             let took = answered.elapsed();

@@ -1,7 +1,4 @@
 //! USR2 and QUIT: a new binary replaces the old one, while clients come without a pause.
-//!
-//! Each request has its own connection. `stops` tests QUIT with kept-alive connections, because
-//! QUIT does not depend on the new binary.
 
 use std::{sync::atomic::AtomicBool, thread};
 

@@ -9,19 +9,17 @@ use crate::{
     line_server::{IDLE_TIMEOUT, Reason, Reasons, SEND_TIMEOUT, answer},
 };
 
-/// Longest silence that faults add to a client's own, by delays of the network and pauses of the
+/// Maximum silence that faults add to a client's own, by delays of the network and pauses of the
 /// worker.
 const SILENCE_SLACK: Duration = Duration::from_secs(15);
 
-/// Longest stall that faults add to a client's own. A stall has one delay of the network in each
-/// direction.
+/// Maximum stall that faults add to a client's own: one delay of the network in each direction.
 const STALL_SLACK: Duration = Duration::from_secs(7);
 
-/// A client and the bytes that it should receive.
 pub(crate) struct TestClient {
     client: ScriptHandle,
     expected: Vec<u8>,
-    /// True if the client ends the connection before it has received all answers.
+    /// True if the client ends the connection before it has all answers.
     leaves: bool,
     /// True if the client requests the end of its connection.
     closes: bool,
@@ -46,10 +44,8 @@ impl fmt::Debug for TestClient {
     }
 }
 
-/// The behaviour of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Behaviour {
-    /// The client may do everything.
     Any,
     /// The client does nothing that keeps it, or another client, from an answer.
     Polite,
@@ -118,13 +114,11 @@ impl TestClient {
         reasons.borrow().get(&address).copied()
     }
 
-    /// Returns whether the client was refused, or reset by a listener that was closed.
     fn is_refused(&self) -> bool {
         let outcome = self.client.outcome();
         [Some(ClientOutcome::Refused), Some(ClientOutcome::Reset)].contains(&outcome)
     }
 
-    /// Returns whether the client was answered, or its connection has ended.
     pub(crate) fn is_done(&self) -> bool {
         self.client.is_done()
     }
@@ -140,31 +134,28 @@ impl TestClient {
         );
     }
 
-    /// Returns whether the client received an answer to each request.
     pub(crate) fn is_answered(&self) -> bool {
         let outcome = self.client.outcome();
         outcome == Some(ClientOutcome::Completed) && self.client.received() == self.expected
     }
 }
 
-/// Builds a random script and its expected answers.
 struct ScriptBuilder<'a> {
     rng: &'a mut Rng,
     behaviour: Behaviour,
     script: Script,
     expected: Vec<u8>,
-    /// The last expected answer.
     last: Vec<u8>,
-    /// The number of the next request, which no other request has.
+    /// The number of the next request. The client's other requests have other numbers.
     number: u64,
     leaves: bool,
     closes: bool,
     replaces: usize,
-    /// The longest time in which the client sends no complete request.
+    /// Upper bound on the times in which the client sends no complete request.
     silence_max: Duration,
     /// Upper bound on the time since the client has sent a complete request.
     silence: Duration,
-    /// The longest time in which the client does not read.
+    /// The time in which the client does not read.
     stall_max: Duration,
 }
 
@@ -208,7 +199,6 @@ impl<'a> ScriptBuilder<'a> {
         }
     }
 
-    /// Sends pipelined requests and waits for their answers.
     fn send(&mut self, requests: u64) {
         let mut text = String::new();
         for _ in 0..requests {
@@ -218,7 +208,6 @@ impl<'a> ScriptBuilder<'a> {
         self.recv();
     }
 
-    /// Sends a request in pieces of a few bytes.
     fn send_slowly(&mut self) {
         let text = self.request();
         let piece = 1 + self.rng.index(8);
@@ -234,7 +223,6 @@ impl<'a> ScriptBuilder<'a> {
     fn pause(&mut self) {
         let at_most = match self.behaviour {
             Behaviour::Any => Duration::from_secs(30),
-            // This is well below the idle timeout.
             Behaviour::Polite => Duration::from_secs(5),
         };
         self.be_silent(at_most);
@@ -261,7 +249,6 @@ impl<'a> ScriptBuilder<'a> {
         self.add(Script::reset);
     }
 
-    /// Requests a long answer and does not read it for a while.
     fn stall(&mut self) {
         let text = self.request_of(200_000);
         let time = self
@@ -279,7 +266,7 @@ impl<'a> ScriptBuilder<'a> {
         self.add(Script::recv_eof);
     }
 
-    /// Waits for the last expected answer, whose number is unique.
+    /// Waits for the last expected answer, whose number no other answer of the client has.
     fn recv(&mut self) {
         self.silence = Duration::ZERO;
         let last = std::mem::take(&mut self.last);

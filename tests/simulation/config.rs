@@ -12,7 +12,6 @@ use evcore_sim::{Fault, Faults, Probability, Process, Rng, Sim, SimConfig, SimGr
 
 use crate::{invariants::Precision, liveness::Guarantee};
 
-/// The address of the server.
 pub(crate) const ADDRESS: ([u8; 4], u16) = ([10, 0, 0, 1], 80);
 
 /// The faults that keep a worker from accepting.
@@ -24,7 +23,6 @@ pub(crate) const WORKER_FAULTS: [Fault; 5] = [
     Fault::Exhausted,
 ];
 
-/// The configuration of one seed.
 #[derive(Clone, Debug)]
 pub(crate) struct Config {
     pub(crate) workers: usize,
@@ -39,7 +37,6 @@ pub(crate) struct Config {
     in_group: bool,
     timers: Timers,
     resolution: Option<Duration>,
-    /// The modes that the backend keeps by itself.
     capabilities: Capabilities,
 }
 
@@ -51,8 +48,8 @@ enum Timers {
 }
 
 impl Config {
-    /// All faults. Some seeds are without clock jumps, so that lateness can be checked. Some are
-    /// without the faults of workers, so that liveness can be checked without exceptions.
+    /// All faults. Some seeds lack clock jumps, so that lateness can be checked. Some lack the
+    /// faults of workers, so that liveness can be checked without exceptions.
     pub(crate) fn faulty(rng: &mut Rng) -> Self {
         let mut faults = Faults::all();
         if rng.below(2) == 0 {
@@ -74,7 +71,7 @@ impl Config {
         config.connections = 4;
         config.policy = Policy::LeastLoaded {
             slack: 1,
-            // The delay is so long that workers probe the listeners only when they are notified.
+            // With this delay, workers probe the listeners only when they are notified.
             delay: Duration::from_secs(600),
         };
         config.own_listeners = false;
@@ -83,7 +80,6 @@ impl Config {
         config
     }
 
-    /// Workers whose group rests when no client comes.
     pub(crate) fn resting(rng: &mut Rng) -> Self {
         let mut config = Self::with(Faults::lossless(), rng);
         config.workers = 2 + rng.index(3);
@@ -95,12 +91,10 @@ impl Config {
         config
     }
 
-    /// No faults, and room for every client.
     pub(crate) fn faultless(rng: &mut Rng) -> Self {
         Self::roomy(Faults::none(), rng)
     }
 
-    /// All lossless faults, and room for every client.
     pub(crate) fn lossless(rng: &mut Rng) -> Self {
         Self::roomy(Faults::lossless(), rng)
     }
@@ -121,8 +115,8 @@ impl Config {
         let (budgets, timers) = if rng.below(2) == 0 {
             (Budgets::default(), Timers::Wheel)
         } else {
-            // A wheel is left out, because each of its pauses counts against the budget as a timer
-            // does.
+            // There is no wheel here, because each of its pauses counts against the budget as a
+            // timer does.
             (small(), [Timers::Tree, Timers::Heap][rng.index(2)])
         };
         let (policy, own_listeners) = policy(rng);
@@ -144,7 +138,6 @@ impl Config {
         }
     }
 
-    /// Returns whether a worker may be paused while a client waits.
     pub(crate) fn may_pause(&self) -> bool {
         !self.faults.probability(Fault::Pause).is_never()
     }
@@ -159,7 +152,6 @@ impl Config {
         }
     }
 
-    /// The time that clients may wait for a worker to accept.
     pub(crate) fn guarantee(&self) -> Guarantee {
         let by_lock = match self.policy {
             Policy::Mutex { .. } => true,
@@ -173,7 +165,6 @@ impl Config {
         }
     }
 
-    /// The group that the workers share.
     pub(crate) fn group(&self, sim: &Sim) -> SimGroup {
         sim.group(self.policy, self.workers)
     }
@@ -246,7 +237,7 @@ fn capabilities(rng: &mut Rng) -> Capabilities {
     capabilities
 }
 
-/// Budgets that are so small that each is used up now and then.
+/// Small budgets, which are used up now and then.
 fn small() -> Budgets {
     Budgets {
         batch: 3,

@@ -1,6 +1,6 @@
 //! The invariants of every turn.
 //!
-//! The server under test records its calls to the loop, and each step is checked against them.
+//! The server under test reports its calls to the loop, and each step is checked against them.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -8,13 +8,13 @@ use evcore::{Budgets, Stats, Timer, Token};
 
 const NS_PER_MS: u64 = 1_000_000;
 
-/// Time by which a wait may end late, because a worker takes a while until it runs.
+/// Maximum time by which a wait may end late, because a worker takes a while until it runs.
 const WAKE_LATENCY_MAX: Duration = Duration::from_millis(1);
 
-/// Number of turns that a post by a handle may take. Batches may be small, and waits interrupted.
+/// Maximum number of turns until a post by a handle is delivered. Batches may be small, and waits
+/// interrupted.
 const REMOTE_POST_TURNS_MAX: u64 = 20;
 
-/// The records of one worker.
 #[derive(Debug)]
 pub(crate) struct InvariantChecker {
     entries: HashMap<Token, Entry>,
@@ -33,8 +33,7 @@ pub(crate) struct InvariantChecker {
 /// The kinds of lateness that can be checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Precision {
-    /// Both can be checked: a timer fires in the first turn in which it is due, and a wait ends
-    /// when a timer is due.
+    /// A timer fires in the first turn in which it is due, and a wait ends when a timer is due.
     Full,
     /// Only the turn of a timer can be checked, because the clock jumps during waits.
     Turns,
@@ -42,7 +41,6 @@ pub(crate) enum Precision {
     None,
 }
 
-/// The record of a token.
 #[derive(Debug)]
 struct Entry {
     serial: u64,
@@ -74,7 +72,7 @@ enum Posted {
 #[derive(Clone, Copy, Debug)]
 struct Wait {
     since: Duration,
-    /// The time on the loop's clock; 0 if work is left.
+    /// The time on the loop's clock, 0 if a post is pending, or `None` if nothing is due.
     due_ns: Option<u64>,
 }
 
@@ -149,9 +147,8 @@ impl InvariantChecker {
         self.wait = None;
     }
 
-    /// Checks a step that evicts a connection. It must be idle, and must have been idle the
-    /// longest. Connections that became idle in a shutdown have an order of their own, because they
-    /// get no grace.
+    /// Checks an eviction: the connection must be idle, and for the longest time. Connections that
+    /// became idle in a shutdown have an order of their own, because they get no grace.
     pub(crate) fn check_evicted(&mut self, token: Token) {
         let since = self.entry(token).idle.take();
         let since = since.unwrap_or_else(|| panic!("{token} is evicted, and is not idle"));
@@ -171,8 +168,7 @@ impl InvariantChecker {
         self.entry(token).posted = Some(Posted::Remote { from_turn });
     }
 
-    /// Checks the token of a step. It must be live, and belong to the connection that it was made
-    /// for.
+    /// Checks that the token of a step is live, and belongs to the connection that it was made for.
     pub(crate) fn check_token(&self, token: Token, serial: Option<u64>) {
         let entry = self.entries.get(&token);
         let entry = entry.unwrap_or_else(|| panic!("a step for {token}, which has ended"));
@@ -183,13 +179,12 @@ impl InvariantChecker {
         );
     }
 
-    /// Checks a step from the posted queue.
+    /// Records a step from the posted queue.
     pub(crate) fn delivered(&mut self, token: Token) {
         // Without a post, the step is an event that was deferred under the accept lock.
         self.entry(token).posted = None;
     }
 
-    /// Checks a timer that has fired.
     pub(crate) fn check_expired(&mut self, token: Token, timer: Timer, now_ns: u64) {
         let armed = self.entry(token).timers[usize::from(timer.number())].take();
         let armed =
@@ -217,8 +212,8 @@ impl InvariantChecker {
         self.check_abandoned_turn(now, now_ns, stats);
     }
 
-    /// Checks a turn that was abandoned. Its due steps come in the next turn, for which the loop
-    /// must not sleep.
+    /// Checks an abandoned turn. Its due steps come in the next turn, for which the loop must not
+    /// sleep.
     pub(crate) fn check_abandoned_turn(&mut self, now: Duration, now_ns: u64, stats: &Stats) {
         self.check_budgets(stats);
         self.check_wait(now_ns);
@@ -230,7 +225,6 @@ impl InvariantChecker {
         self.before = *stats;
     }
 
-    /// Checks that no connection is left.
     pub(crate) fn check_empty(&self) {
         assert!(
             self.entries.is_empty(),
@@ -270,7 +264,6 @@ impl InvariantChecker {
         );
     }
 
-    /// The time at which the next wait must end by itself.
     fn due_ns(&self) -> Option<u64> {
         let entries = || self.entries.values();
         if entries().any(|entry| entry.posted.is_some()) {
@@ -286,13 +279,11 @@ impl InvariantChecker {
     }
 }
 
-/// The work of a turn.
 #[derive(Debug)]
 struct TurnSummary {
     turn: u64,
     now_ms: u64,
-    /// True if all due timers have fired, because neither the budget nor a coarse clock has delayed
-    /// any.
+    /// True if all due timers have fired: neither the budget nor a coarse clock has delayed one.
     fired_all: bool,
     delivered_all: bool,
 }

@@ -20,7 +20,6 @@ const ADDRESS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1
 
 const WORKERS: usize = 4;
 
-/// Number of clients that come one after another.
 const CLIENTS: u32 = 400;
 
 /// The interval from one client to the next.
@@ -33,19 +32,17 @@ const BLOCK: u8 = b'b';
 /// Time for which [`BLOCK`] blocks its worker.
 const BLOCKED: Duration = Duration::from_millis(50);
 
-/// Number of blocking requests. Together they last longer than all clients need to come.
+/// Number of blocking requests. Together they block for longer than the clients take to come.
 const BLOCKS: usize = 25;
 
-/// Time after which all clients have come and have their answers.
+/// Time within which the last clients get their answers.
 const END: Duration = Duration::from_secs(5);
 
-/// A worker.
 struct Echo {
     sim: Sim,
     ev: EventLoop<SimListener>,
     streams: TokenMap<SimStream>,
     accepted: u32,
-    /// Number of blocking requests that it got.
     blocks: usize,
 }
 
@@ -63,7 +60,7 @@ impl Echo {
         }
     }
 
-    /// Answers all requests that have arrived, and returns how long that takes.
+    /// Answers all requests that have arrived. Returns the time that this takes.
     fn serve(&mut self, token: Token) -> Duration {
         let (mut byte, mut takes) = ([0], Duration::ZERO);
         while let Some(stream) = self.streams.get(token) {
@@ -117,7 +114,6 @@ fn run(sim: &Sim) -> (Workers<Echo>, Vec<ScriptHandle>) {
     let mut rng = sim.rng();
     let first = Script::new().pause(rng.duration(&(Duration::ZERO..=BLOCKED)));
     let blocking = (0..BLOCKS).fold(first, |script, _| script.send([BLOCK]).recv(1));
-    // The handle is not needed.
     let _ = sim.client(ADDRESS, blocking.pause(END));
     let mut clients = Vec::new();
     for _ in 0..CLIENTS {
@@ -129,9 +125,8 @@ fn run(sim: &Sim) -> (Workers<Echo>, Vec<ScriptHandle>) {
     (workers, clients)
 }
 
-/// With exclusive wake-ups, fewer than 8 of 400 clients come to the late worker. Without them, that
-/// worker may hold the accept lock in its first two long turns, and then gets fewer than 40. The
-/// other workers share the rest evenly.
+/// Without exclusive wake-ups, the late worker may hold the accept lock in its first two long
+/// turns, and then gets more clients. The other workers share the rest evenly.
 #[test]
 fn a_late_worker_gets_few_of_the_clients() {
     check("a_late_worker_gets_few_of_the_clients", 0..200, |sim| {
@@ -156,8 +151,8 @@ fn a_late_worker_gets_few_of_the_clients() {
     });
 }
 
-/// Workers are killed or paused while one of them is late. Every client is served, except those
-/// that such a fault cuts off.
+/// Workers are killed or paused while one of them is late. Every client is served, unless such a
+/// fault ends its connection.
 #[test]
 fn no_client_is_lost_because_a_worker_is_late() {
     let mut fault_counts = [0; 2];

@@ -1,5 +1,5 @@
-//! The server under test. It answers lines in every way that the loop offers, and each of its steps
-//! is checked.
+//! The server under test. It answers lines in every way that the loop offers, and checks each of
+//! its steps.
 //!
 //! A request is a line such as `7 post 300`: its number, the method of the answer, and the length
 //! of the answer. Answers come in the order of the requests.
@@ -14,16 +14,13 @@ use evcore_sim::{App, Process, SimGroup, SimListener, SimStream};
 
 use crate::{config::Config, invariants::InvariantChecker};
 
-/// Time that a connection may be idle.
 pub(crate) const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Time that a client may take to receive an answer.
 pub(crate) const SEND_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The timeout of a shutdown.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Time that an answer by a timer takes.
 const ANSWER_DELAY: Duration = Duration::from_millis(1_500);
 
 /// The reason why the server has ended a connection.
@@ -31,7 +28,6 @@ const ANSWER_DELAY: Duration = Duration::from_millis(1_500);
 pub(crate) enum Reason {
     /// The client has ended its stream, and was answered.
     ClientEnded,
-    /// The connection has failed.
     Failed,
     /// The client requested the end.
     Requested,
@@ -42,10 +38,9 @@ pub(crate) enum Reason {
     ShutDown,
 }
 
-/// The reasons of all workers, by the address of the client.
+/// The reasons why connections have ended at all workers, by the address of the client.
 pub(crate) type Reasons = Rc<RefCell<BTreeMap<String, Reason>>>;
 
-/// A worker.
 #[derive(Debug)]
 pub(crate) struct LineServer {
     ev: EventLoop<SimListener>,
@@ -75,11 +70,9 @@ struct Connection {
     serial: u64,
     input: Vec<u8>,
     output: Vec<u8>,
-    /// The request that is being answered.
     request: Option<Request>,
     /// True if more bytes may be ready to read.
     readable: bool,
-    /// True if the client has ended its stream.
     is_at_eof: bool,
     /// The last registered interest, for `Mode::Level`.
     interest: Interest,
@@ -92,7 +85,6 @@ struct Request {
     method: Method,
 }
 
-/// The way in which a request is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Method {
     Now,
@@ -102,16 +94,13 @@ enum Method {
     PostNext,
     /// The answer follows a post by a handle, as from another thread.
     Handle,
-    /// The answer follows a timer.
     Timer,
-    /// The answer comes at once, after another connection was closed and a new one was added in its
-    /// slot.
+    /// The answer comes at once, after another connection was replaced by a new one in its slot.
     Replace,
     /// No answer comes, and the connection is closed.
     Close,
 }
 
-/// The state of a connection after a call: whether it goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Progress {
     Open,
@@ -146,7 +135,7 @@ impl LineServer {
         }
     }
 
-    /// Starts a shutdown after the clients have ended. At its end, no connection may be left.
+    /// Starts a shutdown after the clients have ended. When it is over, no connection may be left.
     pub(crate) fn shut_down(&mut self) {
         if !self.is_shutting_down {
             self.shutdown_ns = self.ev.clock().monotonic_ns();
@@ -176,7 +165,6 @@ impl LineServer {
         self.ev.stats().active < self.ev.stats().limit
     }
 
-    /// Checks that no connection is left after the end.
     pub(crate) fn check_end(&self) {
         assert!(self.conns.is_empty() && self.ev.stats().active == 0);
         self.invariants.check_empty();
@@ -233,7 +221,6 @@ impl LineServer {
         }
     }
 
-    /// Makes as much progress as possible with a connection.
     fn progress(&mut self, token: Token) {
         while let Some(conn) = self.conns.get_mut(token) {
             if !conn.output.is_empty() {
@@ -292,7 +279,7 @@ impl LineServer {
     }
 
     /// Replaces a connection by another one at the same index, while the batch may still hold
-    /// events of the first. The other end of the new one is closed at once.
+    /// events of the first. The other end of the new connection is closed at once.
     fn replace(&mut self, token: Token) {
         self.end(token, Reason::Replaced);
         let (near, _) = self.process.unix_pair();
@@ -305,7 +292,6 @@ impl LineServer {
         conn.output.extend(answer(request.number, request.length));
     }
 
-    /// Handles an answer that was sent.
     fn on_sent(&mut self, token: Token) {
         self.disarm(token, Timer::WRITE);
         self.arm(token, Timer::READ, IDLE_TIMEOUT);
@@ -351,7 +337,6 @@ impl LineServer {
         self.ev.disarm(token, timer);
     }
 
-    /// Checks a step against the invariants.
     fn check(&mut self, step: &Step<SimStream>) {
         let token = match step {
             Step::Ready(token, _) | Step::Expired(token, _) | Step::Evict(token) => *token,
@@ -430,7 +415,6 @@ impl App for LineServer {
 }
 
 impl Connection {
-    /// Sends as many bytes as possible. Returns whether all were sent.
     fn send(&mut self) -> std::io::Result<bool> {
         loop {
             match self.stream.send(&self.output) {
@@ -444,7 +428,6 @@ impl Connection {
         }
     }
 
-    /// Reads once, if there may be something to read.
     fn receive(&mut self) -> Progress {
         if !self.readable {
             return Progress::Open;
@@ -495,7 +478,6 @@ impl Method {
     }
 }
 
-/// The answer that a client receives.
 pub(crate) fn answer(number: u64, length: usize) -> Vec<u8> {
     let mut bytes = format!("{number}:").into_bytes();
     bytes.resize(bytes.len() + length, b'.');

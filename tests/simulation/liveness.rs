@@ -1,8 +1,8 @@
 //! Checks that some worker accepts soon while clients wait.
 //!
-//! A worker accepts at once, apart from its wake-up. There are two exceptions. If workers share the
-//! accept lock without a group, or after a fault has harmed a worker, the delay of the policy may
-//! pass until another worker probes the listeners.
+//! A worker accepts at once, apart from its wake-up and the lag of a coarse clock. If workers share
+//! the accept lock without a group, or after a fault has harmed a worker, another worker may probe
+//! the listeners only after the delay of the policy.
 
 use std::time::Duration;
 
@@ -13,14 +13,13 @@ use crate::{
     line_server::LineServer,
 };
 
-/// Time that is longer than a turn, a client's call and a wake-up together.
+/// Time that exceeds a turn, a client's call and a wake-up together.
 const AT_ONCE: Duration = Duration::from_millis(50);
 
 /// The pause of a worker without descriptors. The delay of every policy has the same length, except
 /// in `Config::notifying`, where no check allows for a delay.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// The guarantee of a policy.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Guarantee {
     /// True if a worker that does not get the lock waits for the delay.
@@ -31,7 +30,6 @@ pub(crate) struct Guarantee {
     pub(crate) clock_lag: Duration,
 }
 
-/// Watches a server while it runs.
 #[derive(Debug)]
 pub(crate) struct LivenessChecker {
     sim: Sim,
@@ -55,7 +53,7 @@ impl LivenessChecker {
         }
     }
 
-    /// Checks the server. It is called after every event.
+    /// Checks the server after an event.
     ///
     /// # Panics
     ///
@@ -95,8 +93,8 @@ impl LivenessChecker {
         was_harmed
     }
 
-    /// Returns whether a worker could accept the clients. If each worker has its own listener,
-    /// returns whether all workers could.
+    /// Returns whether a worker could accept the clients, or whether all workers could, if each has
+    /// its own listener.
     fn could_accept(&self, server: &Workers<LineServer>) -> bool {
         let mut serving = server.apps().filter(|(_, app)| !app.is_shutting_down());
         let can = |(index, app): (usize, &LineServer)| app.has_room() && !server.is_paused(index);

@@ -1,11 +1,9 @@
-//! Simulated servers under every fault, with invariants that must hold in hundreds of seeds.
+//! A simulated server under all faults that it can meet, with invariants that must hold in hundreds
+//! of seeds.
 //!
-//! `line_server` is a small server that uses every part of the loop, and `invariants` checks each
-//! of its steps. `clients` has its clients and `config` its configuration; the seed chooses both.
-//! `liveness` checks that some worker accepts while clients wait. `httpd` runs the reference
-//! server. The mutants in `tests/mutants` show that these tests can fail.
-//!
-//! If a seed fails, the command that repeats it is printed.
+//! `line_server` is a small server, and `invariants` checks each of its steps. `liveness` checks
+//! that some worker accepts while clients wait. The mutants in `tests/mutants` show that these
+//! tests can fail.
 
 mod clients;
 mod config;
@@ -26,7 +24,7 @@ use liveness::LivenessChecker;
 /// The time by which every client has ended, because of the server's own timeouts.
 const TIME_LIMIT: Duration = Duration::from_secs(900);
 
-/// The time before the last client comes. A group rests after two seconds.
+/// The time before the last client comes. With the default delay, a group rests after two seconds.
 const QUIET: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(6);
 
 /// The time for which workers are paused when the last client comes.
@@ -47,7 +45,6 @@ const UNUSED_FAULTS: [Fault; 10] = [
     Fault::ChannelKill,
 ];
 
-/// The facts about a server's clients after its shutdown.
 struct Served {
     clients: Vec<TestClient>,
     /// Upper bound on the connections that the clients have replaced.
@@ -75,14 +72,13 @@ fn run(sim: &Sim, config: Config, behaviour: Behaviour) -> Served {
     let mut clients = Vec::new();
     for mut choices in sim.clients(10..=39) {
         clients.push(TestClient::start(sim, &mut choices, behaviour));
-        // Some clients start together, so that batches have several events, and backlogs several
+        // Some clients start together, so that batches have several events and backlogs several
         // clients.
         if rng.below(3) == 0 {
             let pause = rng.duration(&(Duration::ZERO..=Duration::from_secs(6)));
             run_for(&mut server, pause, &mut liveness);
         }
         if behaviour == Behaviour::Any && workers > 1 && rng.below(64) == 0 {
-            // One worker shuts down while the others go on.
             stops_worker = true;
             let worker = server.app_mut(0).into_iter();
             worker.for_each(LineServer::shut_down_with_clients);
@@ -123,8 +119,8 @@ fn run(sim: &Sim, config: Config, behaviour: Behaviour) -> Served {
 }
 
 impl Served {
-    /// Checks that every client was answered, unless a fault affected it or the server was allowed
-    /// to end it. Returns how many clients stayed, and how many of them were answered.
+    /// Checks that every client was answered or is excused. Returns how many clients stayed, and
+    /// how many of them were answered.
     fn check(&self) -> [usize; 2] {
         for client in &self.clients {
             assert!(
@@ -155,9 +151,8 @@ fn run_for(server: &mut Workers<LineServer>, time: Duration, liveness: &mut Live
 }
 
 /// Runs a client that comes after a time without clients, while all workers except one are paused.
-///
-/// The group may be at rest then. The kernel may wake a paused worker for this client, so the
-/// running worker has to find the client by itself.
+/// The group may be at rest then, and the kernel may wake a paused worker. So the running worker
+/// has to find the client by itself.
 fn come_late(
     sim: &Sim,
     server: &mut Workers<LineServer>,
@@ -214,8 +209,8 @@ fn all_invariants_hold_under_every_fault() {
         }
     });
     if seeds >= 100 {
-        // Without this, the run tests nothing. Three fifths are enough, because the servers are
-        // small and full.
+        // Without this, the run tests nothing. The servers are small and full, so not every client
+        // that stays is answered.
         assert!(
             answered * 5 > stayed * 3,
             "only {answered} of {stayed} that stayed were answered"

@@ -1,9 +1,9 @@
 //! Servers under load while their workers are killed or replaced. Only sessions of killed workers
 //! are lost.
 //!
-//! Each load of another program lasts one second, and [`mixed`] lasts 10 seconds. The environment
-//! variable `SOAK_SECONDS` changes both. For each second, at least [`A_SECOND`] workers are killed
-//! or reloads are done. A load is repeated until this number is reached.
+//! Each load lasts one second, but [`mixed`] lasts 10 seconds. The environment variable
+//! `SOAK_SECONDS` changes both. A load is repeated until at least [`A_SECOND`] workers were killed,
+//! or reloads were done, for each of its seconds.
 //!
 //!     SOAK_SECONDS=60 cargo test --release -p evcore-tests --test soak -- \
 //!         --nocapture --test-threads 1
@@ -42,14 +42,12 @@ fn proxy(to: SocketAddr, workers: &str) -> Server {
     Server::from_command(command, 1)
 }
 
-/// The least number of kills or reloads for each second of a load. On an idle machine there are
-/// some five.
+/// The least number of kills or reloads for each second of a load.
 const A_SECOND: usize = 2;
 
 /// The most times that a load is repeated. On a busy machine a kill may take a second.
 const LOADS_MAX: usize = 20;
 
-/// Duration of a load, in seconds.
 fn seconds() -> usize {
     let seconds = env::var("SOAK_SECONDS");
     seconds.map_or(1, |text| text.parse().expect("a number of seconds"))
@@ -60,13 +58,8 @@ fn random(below: usize) -> usize {
     usize::try_from(random % below as u64).expect("it is below a `usize`")
 }
 
-/// Runs loads by `start`, and calls `act` at random moments meanwhile. `act` returns how often it
-/// has acted so far. Returns the report of each load, or `None` if the program of the load is not
-/// installed.
-///
-/// # Panics
-///
-/// If [`LOADS_MAX`] loads were not enough for [`A_SECOND`] acts for each second of one load.
+/// Runs loads by `start`, and calls `act` at random moments. `act` returns the number of its acts
+/// so far. Returns the reports, or `None` if the program of the load is not installed.
 fn disturbed<T>(
     start: impl Fn() -> Option<Receiver<T>>,
     mut act: impl FnMut() -> usize,

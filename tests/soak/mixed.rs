@@ -4,15 +4,11 @@
 //!     cargo xtask soak MINUTES
 //!
 //! In each round, clients of all kinds come at a moderate rate. Each response is compared byte by
-//! byte. Between two rounds no client is connected, and the checks of [`checks`] are exact. These
-//! losses are allowed:
+//! byte. Between two rounds no client is connected, and [`checks`] checks the servers. These losses
+//! are allowed:
 //!
 //! - a session whose worker was killed;
 //! - lines of the access log that a killed worker had buffered.
-//!
-//! Memory has limits. For the server without kills, the largest master and worker of the last
-//! quarter of the rounds may exceed those of the first quarter by a quarter and 4 MiB. For the
-//! other server, the limit is twice the largest memory of the first server, and 4 MiB.
 
 mod checks;
 mod exchange;
@@ -64,7 +60,6 @@ enum Disturbance {
     Small,
 }
 
-/// A server and its checks.
 type Watched = (Site, Checks);
 
 #[test]
@@ -202,7 +197,6 @@ impl Soak {
         Ok(())
     }
 
-    /// Chooses the next disturbance of the server that is killed, reloaded and upgraded.
     fn choose(&mut self, due: &[Disturbance], is_over: bool) -> Disturbance {
         match due.first() {
             Some(first) if is_over || *first == Disturbance::Upgrade => *first,
@@ -230,7 +224,6 @@ impl Soak {
         Ok(())
     }
 
-    /// Prints a line for each round.
     fn report(&self, sites: &[Watched], targets: &[Target]) {
         let mut line = format!("soak: {} s", self.begun.elapsed().as_secs());
         for ((site, checks), Target { ledger, .. }) in sites.iter().zip(targets) {

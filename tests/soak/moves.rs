@@ -1,10 +1,10 @@
 //! Kept-alive clients while workers are reloaded, upgraded and killed: none reconnects, unless its
 //! worker was killed.
 //!
-//! Some clients are always busy, some are idle, and some are in the middle of a request head. Each
-//! compares the body of each response with what it has sent. wrk and ab have clients of their own.
-//! `ss` lists the same ports of clients before and afterwards, and the server has accepted no
-//! client meanwhile. At the end, no worker has more descriptors than before the first client.
+//! Some clients are always busy, some are idle, and some are in the middle of a request head. They
+//! compare each response with the request. wrk and ab have clients of their own. `ss` lists the
+//! same ports of clients as before, and the server has accepted no other client. At the end, each
+//! worker has the descriptors that it had before the first client.
 //!
 //!     SOAK_RELOADS=1000 SOAK_UPGRADES=100 SOAK_KILLS=1000 \
 //!         cargo test --release -p evcore-tests --test soak moves -- --nocapture --test-threads 1
@@ -50,14 +50,12 @@ pub(super) fn number(variable: &str, default: usize) -> usize {
     env::var(variable).map_or(default, |text| text.parse().expect("a number"))
 }
 
-/// The policies that are tested, one after the other.
 fn policies() -> Vec<String> {
     let all = || "least-loaded,off,mutex,exclusive,reuseport".to_owned();
     let chosen = env::var("SOAK_POLICIES").unwrap_or_else(|_| all());
     chosen.split(',').map(str::to_owned).collect()
 }
 
-/// A server under test, whose master changes with an upgrade.
 struct Site {
     server: Server,
     master: u32,
@@ -114,7 +112,6 @@ impl Site {
         pids.filter_map(Result::ok).collect()
     }
 
-    /// Waits until all workers run, and none of them is in `old`.
     fn wait_for_new_workers(&self, old: &[u32]) {
         eventually("the old workers have gone", || {
             let workers = self.workers();
@@ -128,7 +125,6 @@ impl Site {
         self.wait_for_new_workers(&old);
     }
 
-    /// Replaces the binary by a new one.
     fn upgrade(&mut self) {
         let new = self.start_binary();
         signal_to(self.master, Signal::QUIT);
@@ -157,7 +153,6 @@ impl Site {
         Some(text.lines().filter_map(port).collect())
     }
 
-    /// Starts a new binary, and returns the process id of its master when it serves.
     fn start_binary(&self) -> u32 {
         let mut new = None;
         signal_to(self.master, Signal::USR2);
@@ -169,7 +164,6 @@ impl Site {
         new.expect("just waited for")
     }
 
-    /// Waits until the old master has ended, and goes on with the new one.
     fn go_on_with(&mut self, new: u32) {
         let old = self.master;
         eventually("the old binary has ended", || {
@@ -214,7 +208,6 @@ impl Drop for Site {
     }
 }
 
-/// A client, and the request that it has begun.
 struct Visitor {
     client: Client,
     name: usize,
@@ -267,7 +260,6 @@ impl Visitor {
         Ok(())
     }
 
-    /// Makes a request, or finishes the one that was begun.
     fn ask(&mut self) -> io::Result<()> {
         if self.rest.is_empty() {
             self.begin()?;
@@ -289,7 +281,6 @@ impl Visitor {
     }
 }
 
-/// Makes requests until the end.
 fn keep_busy(visitors: &mut [Visitor], is_over: &AtomicBool) {
     while !is_over.load(Relaxed) {
         visitors.iter_mut().for_each(Visitor::expect_answer);
@@ -467,7 +458,7 @@ fn moves_under_ab_reconnect_no_client() {
     stay_connected_under_a_tool("ab", |server, seconds| tools::ab(server, seconds, 2000));
 }
 
-/// Calls `kill` at least `times` times. It kills a process during a reload or an upgrade, and
+/// Calls `kill` at least `times` times. `kill` ends a process during a reload or an upgrade, and
 /// returns the ports of the clients that may be lost, or `None` if all may be lost. Every other
 /// client must get its answer.
 fn lose_only(
@@ -518,7 +509,6 @@ fn moves_during_kills_of_workers_lose_only_what_these_serve() {
         let is_new = |worker: &u32| !old.contains(worker);
         eventually("a new worker starts", || site.workers().iter().any(is_new));
         pause_up_to_ms(12);
-        // The victim is an old worker or a new one.
         let workers = site.workers();
         let victim = workers[random(workers.len())];
         let stopped = Instant::now();

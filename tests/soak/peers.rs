@@ -2,8 +2,8 @@
 //! clients that have to connect again and old workers that linger, and measures how long busy
 //! clients wait meanwhile.
 //!
-//! The test asserts only the counts of `httpd`. The times are for a reader, from a run with 10,000
-//! idle clients on a quiet machine:
+//! The test asserts only that no client of `httpd` has to connect again. The times are for a
+//! reader, from a run with 10,000 idle clients on a quiet machine:
 //!
 //!     SOAK_IDLE=10000 SOAK_RELOADS=5 \
 //!         cargo test --release -p evcore-tests --test soak peers -- --nocapture
@@ -27,7 +27,6 @@ use super::{moves::number, victim::state};
 /// Number of clients that send their next request when they have a response.
 const BUSY: usize = 50;
 
-/// Number of clients in the middle of a request head.
 const HALFWAY: usize = 50;
 
 /// Time after a reload for which old workers are watched.
@@ -45,8 +44,8 @@ fn idle_clients() -> usize {
     number("SOAK_IDLE", 1000)
 }
 
-/// Returns an address on which no process listens. None of these programs prints the port that the
-/// kernel has chosen.
+/// Returns an address on which no process listens, because nginx and `HAProxy` do not print the
+/// port that the kernel chooses.
 fn free_address() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     listener.local_addr().expect("it has one")
@@ -112,7 +111,6 @@ fn haproxy(directory: &Scratch) -> Peer {
     }
 }
 
-/// The result of all reloads of a peer.
 #[derive(Default)]
 struct Row {
     /// Number of times that clients had to connect again, because the connection was closed, or the
@@ -149,7 +147,7 @@ fn goes_on(client: &mut Client, request: &str) -> bool {
 
 const HEAD: &str = "GET / HTTP/1.1\r\nHost: soak\r\n\r\n";
 
-/// Clients, each with the rest of its next request, which it has still to send.
+/// Clients, and the beginning of the request that [`begin`](Clients::begin) sends on each.
 struct Clients<'a> {
     address: SocketAddr,
     all: Vec<Client>,
@@ -267,7 +265,7 @@ fn measure(peer: &mut Peer, reloads: usize) -> Row {
                 if !is_first && phase.swap(BETWEEN, Relaxed) == RELOAD {
                     row.lingering += living().count();
                 }
-                // The loop does not check more often, because the clients need the processors.
+                // The pause leaves the processors to the clients.
                 pause(Duration::from_micros(200));
             }
             longest = longest.zip(ended_after).map(|(one, other)| one.max(other));

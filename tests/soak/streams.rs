@@ -25,7 +25,6 @@ pub(super) struct Report {
     pub(super) ended: u64,
 }
 
-/// Sends on this many streams for some seconds.
 pub(super) fn start(server: SocketAddr, streams: usize, seconds: usize) -> Receiver<Report> {
     let (sender, receiver) = mpsc::channel();
     thread::spawn(move || {

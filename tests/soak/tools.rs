@@ -14,7 +14,7 @@ use evcore_tests::not_run;
 #[derive(Debug)]
 pub(super) struct HttpReport {
     pub(super) requests: u64,
-    /// Number of requests without a response, or with a status other than 200.
+    /// Number of requests that the tool reports as failed.
     pub(super) errors: u64,
 }
 
@@ -125,7 +125,7 @@ pub(super) fn iperf3(server: SocketAddr, seconds: usize) -> Receiver<Iperf3Repor
     ]);
     command.args(["-P", "8", "-J", "-t", &seconds.to_string()]);
     report(command, |text| {
-        // The last sums are those of the whole run.
+        // The last sums cover the whole run.
         let bytes = |name| {
             let (_, rest) = text.rsplit_once(name)?;
             let (_, rest) = rest.split_once("\"bytes\":")?;
@@ -164,7 +164,6 @@ pub(super) fn installed(program: &str) -> Option<Command> {
     Some(Command::new(program))
 }
 
-/// Runs a command, and sends its parsed output.
 fn report<T: Send + 'static>(
     mut command: Command,
     parse: impl FnOnce(&str) -> T + Send + 'static,

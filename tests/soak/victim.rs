@@ -15,8 +15,8 @@ pub(super) struct Killed {
 }
 
 impl Killed {
-    /// Kills a random worker with a session of one of the servers, if there is one, and waits for
-    /// its replacement. Returns how many were killed so far.
+    /// Kills a random worker with a session, if a randomly chosen server has one, and waits for its
+    /// replacement. Returns how many were killed so far.
     pub(super) fn kill_one_of(&mut self, servers: &[&Server]) -> usize {
         let server = servers[random(servers.len())];
         self.kill_first(server, |sessions| sessions > 0)
@@ -41,7 +41,6 @@ impl Killed {
         self.workers
     }
 
-    /// Kills a worker, if it may die. Returns whether it was killed.
     fn kill(&mut self, server: &Server, pid: u32, may_die: fn(u64) -> bool) -> bool {
         // A suspended worker accepts no further client, so the number is exact.
         signal_to(pid, Signal::STOP);
@@ -70,7 +69,6 @@ pub(super) fn state(pid: u32) -> Option<char> {
     stat.rsplit_once(") ")?.1.chars().next()
 }
 
-/// The number of connections that a worker has accepted at a port and not closed.
 fn sessions(pid: u32, port: u16) -> u64 {
     clients_of(pid, port).len() as u64
 }

@@ -1,7 +1,7 @@
 //! Headless Chromium, driven through `chromedriver` by the W3C's protocol for it (`WebDriver`).
 //!
-//! The client is written by hand, because it needs only a dozen commands, each a request with a
-//! JSON body. The crates for this protocol bring an async runtime, an HTTP client and TLS.
+//! The client is written by hand, because the crates for this protocol bring an async runtime, an
+//! HTTP client and TLS.
 
 use std::{
     io::{BufRead, BufReader},
@@ -15,8 +15,8 @@ use serde_json::{Value, json};
 
 use crate::{Client, PATIENCE, Scratch, eventually, is_installed};
 
-/// Options without which Chromium connects to hosts of its maker. Also, a container may not allow
-/// its sandbox.
+/// Options of a browser without a screen. It runs in a container, which may not allow its sandbox,
+/// and connects to no host of its maker.
 const OPTIONS: [&str; 11] = [
     "--headless",
     "--no-sandbox",
@@ -28,7 +28,7 @@ const OPTIONS: [&str; 11] = [
     "--disable-component-update",
     "--disable-sync",
     "--hide-scrollbars",
-    // The edges of letters are grey, so that pictures are small.
+    // Greys at the edges of letters make smaller pictures than colours.
     "--disable-lcd-text",
 ];
 
@@ -37,19 +37,18 @@ const OPTIONS: [&str; 11] = [
 pub struct Browser {
     driver: Child,
     connection: Client,
-    /// The path of the session's commands.
     session: String,
     _profile: Scratch,
 }
 
-/// The size of the page's window, in CSS pixels.
+/// The size of the page's window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Screen {
-    /// Its width.
+    /// Width in CSS pixels.
     pub width: u32,
-    /// Its height.
+    /// Height in CSS pixels.
     pub height: u32,
-    /// Pixels of the picture for each CSS pixel.
+    /// Pixels of a screenshot for each CSS pixel.
     pub scale: u32,
 }
 
@@ -62,7 +61,6 @@ pub enum Scheme {
     Dark,
 }
 
-/// A script that returns the elements among `checks` whose colour has too little contrast.
 const FAINT: &str = "
     const channel = (it) => (it /= 255) <= 0.04045 ? it / 12.92 : ((it + 0.055) / 1.055) ** 2.4;
     const luminance = (colour) => {
@@ -81,12 +79,12 @@ const FAINT: &str = "
             .map((colour) => `${selector} ${colour}`));";
 
 impl Browser {
-    /// Starts the browser. If it is not installed, reports the calling test as not run, and returns
-    /// `None`.
+    /// Starts the browser. If `chromium` or `chromedriver` is not installed, reports the calling
+    /// test as not run, and returns `None`.
     ///
     /// # Panics
     ///
-    /// If it is installed and does not start.
+    /// If both are installed, and the browser does not start.
     #[must_use]
     pub fn start() -> Option<Self> {
         let programs = ["chromium", "chromedriver"];
@@ -130,7 +128,7 @@ impl Browser {
     ///
     /// # Panics
     ///
-    /// If it throws.
+    /// If the script throws.
     pub fn run(&mut self, script: &str) -> Value {
         self.post("/execute/sync", &json!({"script": script, "args": []}))
     }
@@ -140,7 +138,7 @@ impl Browser {
     ///
     /// # Panics
     ///
-    /// If it does not become true within half of [`PATIENCE`].
+    /// If the expression throws, or is not true within half of [`PATIENCE`].
     pub fn wait_for(&mut self, what: &str, condition: &str) {
         // The page itself evaluates the expression, so that not every check needs a request.
         let deadline = PATIENCE.as_millis() / 2;
@@ -161,24 +159,25 @@ impl Browser {
         }
     }
 
-    /// Presses and releases a key. `\u{E004}` is the tabulator (the table is in the standard).
+    /// Presses and releases a key. The standard has a table of the keys without a character, such
+    /// as `\u{E004}` for Tab.
     ///
     /// # Panics
     ///
-    /// If no page is open.
+    /// If the browser refuses.
     pub fn press(&mut self, key: char) {
         let actions = json!([{"type": "keyDown", "value": key}, {"type": "keyUp", "value": key}]);
         let keyboard = json!({"type": "key", "id": "keyboard", "actions": actions});
         self.post("/actions", &json!({"actions": [keyboard]}));
     }
 
-    /// Returns the elements whose colour has too little contrast with the page's (WCAG 2.2), by
-    /// their selectors. Too little is less than 4.5 for texts, and less than 3 for shapes. Each
-    /// shape has the property that colours it.
+    /// Returns the elements whose colour has too little contrast with the page's background (WCAG
+    /// 2.2), each as its selector and its colour. The limit is 4.5 for `texts`, and 3 for `shapes`,
+    /// whose elements are selectors with the property that has the colour.
     ///
     /// # Panics
     ///
-    /// If no page is open.
+    /// If the browser refuses.
     pub fn faint(&mut self, texts: &[&str], shapes: &[(&str, &str)]) -> Vec<String> {
         let checks = texts.iter().map(|selector| json!([selector, "color", 4.5]));
         let of_shape = |(selector, property): &(&str, &str)| json!([selector, property, 3]);
@@ -202,7 +201,8 @@ impl Browser {
         errors.map(|entry| entry["message"].to_string()).collect()
     }
 
-    /// Sets the size of the window and the preferred colours.
+    /// Sets the size of the window and the preferred colours. A window narrower than 600 CSS pixels
+    /// is emulated as a mobile device.
     ///
     /// # Panics
     ///
@@ -229,7 +229,7 @@ impl Browser {
     ///
     /// # Panics
     ///
-    /// If no page is open.
+    /// If the browser refuses.
     pub fn screenshot(&mut self) -> Vec<u8> {
         let picture = self.request("GET", "/screenshot", "");
         from_base64(picture.as_str().expect("a picture"))
@@ -246,7 +246,6 @@ impl Browser {
         self.request("POST", command, &body.to_string())
     }
 
-    /// Sends a command. Returns the value of its response.
     fn request(&mut self, method: &str, command: &str, body: &str) -> Value {
         let (path, length) = (&self.session, body.len());
         self.connection.send(format!(
@@ -260,10 +259,9 @@ impl Browser {
     }
 }
 
-/// Starts `chromedriver` on a free port. It and the browser leave files in `directory`.
+/// Starts `chromedriver` on a free port. The driver and the browser leave files in `directory`.
 ///
-/// `chromedriver` needs the same port for IPv4 and IPv6. If another program has one of the two,
-/// `chromedriver` ends, and is started again.
+/// The driver ends if its port is free for only one of IPv4 and IPv6, so this tries again.
 fn start_driver(directory: &Path) -> (Child, SocketAddr) {
     let mut started = None;
     eventually("chromedriver listens", || {
@@ -290,14 +288,14 @@ fn try_start_driver(directory: &Path) -> Option<(Child, SocketAddr)> {
         let _ = driver.wait();
         return None;
     };
-    // The driver may write more until it ends.
+    // The driver may write more, and a full pipe would block it.
     thread::spawn(move || lines.for_each(drop));
     Some((driver, (Ipv4Addr::LOCALHOST, port).into()))
 }
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        // This ends the browser, which outlives its driver otherwise.
+        // Without this command, the browser outlives its driver.
         let end = format!(
             "DELETE {} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n",
             self.session
@@ -309,7 +307,6 @@ impl Drop for Browser {
     }
 }
 
-/// Decodes base64 with the standard alphabet.
 fn from_base64(text: &str) -> Vec<u8> {
     let digits = text.bytes().filter_map(|byte| match byte {
         b'A'..=b'Z' => Some(byte - b'A'),

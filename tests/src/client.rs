@@ -31,12 +31,12 @@ pub struct Response {
     /// The status code, such as 200.
     pub status: u16,
     headers: Vec<(String, String)>,
-    /// The body, by `Content-Length`.
+    /// The body, which is empty without a `Content-Length`.
     pub body: Vec<u8>,
 }
 
 impl Response {
-    /// A header by its name, case-insensitively.
+    /// The value of the first header with this name, whose case is ignored.
     #[must_use]
     pub fn header(&self, name: &str) -> Option<&str> {
         let found = self
@@ -69,7 +69,7 @@ impl Client {
     ///
     /// # Panics
     ///
-    /// If the connection is refused.
+    /// If the connection cannot be made.
     #[must_use]
     pub fn connect(address: SocketAddr) -> Self {
         Self::try_connect(address)
@@ -87,23 +87,23 @@ impl Client {
         Self::patient(stream)
     }
 
-    /// Connects with a receive buffer of about as many bytes as the kernel accepts for a client
-    /// that does not read.
+    /// Connects over IPv4 with a receive buffer of about this size, which is what the kernel
+    /// accepts for a client that does not read.
     ///
     /// # Panics
     ///
-    /// If the connection is refused.
+    /// If the connection cannot be made.
     #[must_use]
     pub fn connect_with_receive_buffer(address: SocketAddr, bytes: usize) -> Self {
         // The buffer must be set before the connection is made, because its size is announced then.
         Self::connect_with(address, |socket| set_socket_recv_buffer_size(socket, bytes))
     }
 
-    /// Connects from another loopback address.
+    /// Connects from another loopback address, over IPv4.
     ///
     /// # Panics
     ///
-    /// If the connection is refused.
+    /// If the connection cannot be made.
     #[must_use]
     pub fn connect_from(from: Ipv4Addr, address: SocketAddr) -> Self {
         Self::connect_with(address, |socket| {
@@ -179,7 +179,7 @@ impl Client {
         let _ = self.stream.write_all(bytes.as_ref());
     }
 
-    /// Sends bytes. Returns `false` if the connection is closed.
+    /// Sends bytes. Returns `false` if not all could be sent.
     pub fn try_send(&mut self, bytes: &[u8]) -> bool {
         self.stream.write_all(bytes).is_ok()
     }
@@ -202,7 +202,7 @@ impl Client {
     ///
     /// # Panics
     ///
-    /// If the connection is closed.
+    /// If the connection has been reset.
     pub fn shutdown_write(&self) {
         self.stream.shutdown(Shutdown::Write).expect("a connection");
     }
@@ -227,11 +227,11 @@ impl Client {
         self.response()
     }
 
-    /// Sends a GET request. Returns its response.
+    /// Like [`get`](Self::get), with an error instead of a panic.
     ///
     /// # Errors
     ///
-    /// The errors of [`try_response`](Self::try_response), or the error of sending the request.
+    /// The error of sending the request, or the errors of [`try_response`](Self::try_response).
     pub fn try_get(&mut self, path: &str) -> io::Result<Response> {
         let request = format!("GET {path} HTTP/1.1\r\nHost: test\r\n\r\n");
         self.stream.write_all(request.as_bytes())?;
@@ -251,7 +251,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// The errors of [`try_response`](Self::try_response).
+    /// The errors of [`try_get`](Self::try_get), and an error if the response has no process id.
     pub fn try_worker(&mut self) -> io::Result<u32> {
         self.stream
             .write_all(b"GET /worker HTTP/1.1\r\nHost: test\r\n\r\n")?;
@@ -274,18 +274,19 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// `UnexpectedEof`, `ConnectionReset`, or the error of a timeout.
+    /// `UnexpectedEof`, or the error of reading, such as `ConnectionReset` or `WouldBlock` after
+    /// [`PATIENCE`]. An error for a head without a status, or a head that is not UTF-8.
     pub fn try_response(&mut self) -> io::Result<Response> {
         let (mut response, length) = self.head()?;
         response.body = self.body(length.unwrap_or(0))?;
         Ok(response)
     }
 
-    /// Reads the next response to a HEAD request, which has no body, and its `Content-Length`.
+    /// Reads the head of the next response, and its `Content-Length`.
     ///
     /// # Panics
     ///
-    /// If there is no response.
+    /// If there is no complete head.
     pub fn head_response(&mut self) -> (Response, Option<usize>) {
         self.head().expect("a response")
     }
@@ -294,24 +295,26 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// `UnexpectedEof`, `ConnectionReset`, or the error of a timeout.
+    /// `UnexpectedEof`, or the error of reading, such as `ConnectionReset` or `WouldBlock` after
+    /// [`PATIENCE`].
     pub fn body(&mut self, length: usize) -> io::Result<Vec<u8>> {
         while self.received.len() < length {
             self.receive()?;
         }
-        // `drain` would loop over a large body, which takes a second without optimization on a busy
-        // machine.
+        // `drain` loops over the bytes, which is slow for a large body without optimization.
         let behind = self.received.split_off(length);
         Ok(mem::replace(&mut self.received, behind))
     }
 
-    /// Returns whether the server closes the connection without a reset and without another byte.
+    /// Returns whether the server closes the connection within [`PATIENCE`], without a reset and
+    /// without another byte.
     pub fn is_closed(&mut self) -> bool {
         self.received.is_empty()
             && matches!(self.receive(), Err(error) if error.kind() == io::ErrorKind::UnexpectedEof)
     }
 
-    /// Reads up to the end and discards the bytes. Returns how many there were.
+    /// Reads up to the end, and discards the bytes. Returns their number, without bytes that an
+    /// earlier call received beyond its response.
     ///
     /// # Errors
     ///

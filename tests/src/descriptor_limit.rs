@@ -8,7 +8,8 @@ use rustix::process::{Resource, getrlimit, setrlimit};
 const MANY: u64 = 20_000;
 
 /// Sets this process's limit on open descriptors to 20,000, or to the hard limit if that is lower.
-/// Returns the limit. The usual limit of 1,024 is too low for a test with thousands of sockets.
+/// Returns the limit. The default limit is often 1,024, too low for a test with thousands of
+/// sockets.
 ///
 /// # Panics
 ///

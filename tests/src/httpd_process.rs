@@ -24,7 +24,7 @@ use serde_json::Value;
 
 use crate::{Client, PATIENCE, Status, eventually, httpd, is_permitted};
 
-/// A variable with the poller of each `httpd` whose command does not choose one.
+/// The environment variable with the poller of each `httpd` whose command does not choose one.
 const POLLER: &str = "EVCORE_HTTPD_POLLER";
 
 /// A running server. Dropping it kills the server.
@@ -64,7 +64,7 @@ impl Server {
     ///
     /// # Panics
     ///
-    /// If it ends instead.
+    /// If it does not log them.
     #[must_use]
     pub fn from_command(command: Command, listeners: usize) -> Self {
         Self::try_from_command(command, listeners)
@@ -111,8 +111,7 @@ impl Server {
         Ok(server)
     }
 
-    /// Reads the log to its end, in a thread. The receiver gets each line, as long as the receiver
-    /// exists.
+    /// Reads the log to its end, in a thread that also sends each line to the receiver.
     fn keep_log(&self, stderr: ChildStderr) -> Receiver<String> {
         let log = Arc::clone(&self.log);
         let (sender, receiver) = mpsc::channel();
@@ -177,8 +176,8 @@ impl Server {
         });
     }
 
-    /// Fetches `/status.json` over a new connection. `None` if the worker that accepts it ends
-    /// first.
+    /// Fetches `/status.json` over a new connection. Returns `None` without a complete response,
+    /// for example because the worker ends.
     ///
     /// # Panics
     ///
@@ -192,8 +191,8 @@ impl Server {
     /// Waits until `/status.json` lists this many worker processes, none of which is in `ended`.
     /// Returns their process ids.
     ///
-    /// After a reload, this waits for the end of the old workers, because they accept connections
-    /// for a moment after the reload is counted and logged.
+    /// After a reload, the old workers belong in `ended`, because they accept connections for a
+    /// moment after the reload is counted and logged.
     ///
     /// # Panics
     ///
@@ -236,7 +235,7 @@ impl Server {
     ///
     /// # Panics
     ///
-    /// If the process has ended.
+    /// If there is no such process.
     pub fn signal(&self, signal: Signal) {
         signal_to(self.pid(), signal);
     }
@@ -255,8 +254,8 @@ impl Server {
         status.expect("just waited for")
     }
 
-    /// The process ids of the workers now, from `/proc`. The master of a new binary is a child too,
-    /// and is among them.
+    /// The process ids of the master's children except for descriptor stores: the workers, and the
+    /// master of a new binary.
     ///
     /// # Panics
     ///
@@ -282,8 +281,8 @@ impl Server {
         new.expect("just waited for")
     }
 
-    /// The process ids of the workers' descriptor stores now, from `/proc`. A store that has ended
-    /// is in the list until its master has reaped it.
+    /// The process ids of the workers' descriptor stores. A store that has ended stays in the list
+    /// until its master has reaped it.
     ///
     /// # Panics
     ///
@@ -302,13 +301,13 @@ fn children(pid: u32) -> Vec<u32> {
     pids.map(|pid| pid.parse().expect("a number")).collect()
 }
 
-/// Returns whether a process is a descriptor store. The kernel keeps 15 bytes of its name.
+/// Returns whether a process is a descriptor store, by the 15 bytes of its name that the kernel
+/// keeps.
 fn is_store(pid: u32) -> bool {
     let name = std::fs::read_to_string(format!("/proc/{pid}/comm"));
     name.is_ok_and(|name| name == "descriptor stor\n")
 }
 
-/// The poller of the environment, if there is one and the kernel permits it.
 fn poller() -> Option<&'static str> {
     static NAME: OnceLock<Option<String>> = OnceLock::new();
     let name = NAME.get_or_init(|| {
@@ -319,8 +318,8 @@ fn poller() -> Option<&'static str> {
     name.as_deref()
 }
 
-/// Adds the poller of the environment to a command that becomes `httpd`, unless it has one. If the
-/// command is a shell, it passes the last arguments on.
+/// Adds the poller of the environment to a command that becomes `httpd` and does not choose one. A
+/// shell passes its last arguments on.
 fn choose_poller(command: &mut Command) {
     let Some(poller) = poller() else {
         return;
@@ -331,7 +330,6 @@ fn choose_poller(command: &mut Command) {
     }
 }
 
-/// The process ids of the workers that `/status.json` lists.
 fn listed_pids(page: &Value) -> Vec<u32> {
     let workers = page["workers"].as_array().expect("a list");
     let pid = |worker: &Value| worker["pid"].as_u64()?.try_into().ok();
@@ -349,8 +347,8 @@ pub fn httpd_limited(descriptors: u32) -> Command {
 
 /// The command of a program with a limit on its descriptors.
 ///
-/// Descriptors that the program inherits from this process do not count. The shell counts them,
-/// because other tests open and close some meanwhile.
+/// The limit does not count descriptors that the program inherits from this process. The shell adds
+/// their number, because other tests may open and close descriptors meanwhile.
 #[must_use]
 pub fn limited(descriptors: u32, program: &Path) -> Command {
     let limit = format!(
@@ -371,12 +369,12 @@ pub fn limited(descriptors: u32, program: &Path) -> Command {
 ///
 /// # Panics
 ///
-/// If the process has ended.
+/// If there is no such process.
 pub fn signal_to(pid: u32, signal: Signal) {
     try_signal_to(pid, signal).expect("it lives");
 }
 
-/// Like [`signal_to`], with an error instead of a panic if the process has ended.
+/// Like [`signal_to`], with an error instead of a panic if there is no such process.
 ///
 /// # Errors
 ///

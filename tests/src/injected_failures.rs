@@ -22,7 +22,7 @@ pub struct Strace {
 }
 
 impl Strace {
-    /// Attaches to a process and its threads, and returns when strace is attached.
+    /// Attaches to a process, its threads and its later children. Returns when strace is attached.
     ///
     /// # Panics
     ///
@@ -63,12 +63,12 @@ impl Strace {
 impl Strace {
     /// Detaches, and waits until strace has written what it has seen.
     ///
-    /// strace hangs if a process with threads ends meanwhile, because strace waits for the process,
-    /// whose last thread waits for strace. So strace is killed after some time.
+    /// strace hangs if a process with threads ends meanwhile: strace waits for the process, whose
+    /// last thread waits for strace. So strace is killed after some time.
     ///
     /// # Panics
     ///
-    /// If strace has ended before.
+    /// If the process of strace has been waited for.
     pub fn finish(mut self) {
         signal_to(self.child.id(), Signal::TERM);
         let deadline = Instant::now() + SLICES_MAX;

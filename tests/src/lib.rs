@@ -1,7 +1,7 @@
 //! Common code of the tests of the whole: the programs as processes, and an HTTP client.
 //!
-//! Tests wait for conditions, and not for times to pass. A wait fails after [`PATIENCE`], or after
-//! a promised time, which `assert_within` extends on a busy machine.
+//! Tests wait for conditions instead of sleeping. A wait fails after [`PATIENCE`], or after a
+//! promised time, which [`assert_within`] extends on a busy machine.
 
 mod browser;
 mod client;

@@ -4,14 +4,14 @@ use std::{env, process::Command};
 
 use evcore_testing::not_run;
 
-/// The variable that is set in the process with a network of its own.
+/// The environment variable that marks the process with a network of its own.
 const INSIDE: &str = "EVCORE_TESTS_OWN_NETWORK";
 
 /// Runs `claim` in a network of its own, which has a loopback interface and nothing else. The shell
 /// commands `setup` run there first.
 ///
-/// `test` is the name of the calling test, with its modules. The test runs again in a process
-/// there. If this user may not create a network namespace, nothing runs, and the reason is printed.
+/// `test` is the name of the calling test, with its modules. A new process runs this test again, in
+/// the new network. If this user may not create one, the test is reported as not run.
 ///
 /// # Panics
 ///

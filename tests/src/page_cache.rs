@@ -1,10 +1,10 @@
-//! The share of a file that is in memory (Linux 6.5 and later).
+//! The pages of a file that are in memory (Linux 6.5 and later).
 
 #![allow(unsafe_code, reason = "libc has no function for this call")]
 
 use std::{fs::File, os::fd::AsRawFd};
 
-/// `cachestat`, whose number all architectures have in common.
+/// The number of `cachestat` on most architectures. On the others, the call fails.
 const CACHESTAT: libc::c_long = 451;
 
 /// The number of a file's pages that are in memory; `None` if the kernel does not report it.

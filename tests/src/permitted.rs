@@ -9,11 +9,11 @@ use evcore_testing::unless_refused;
 ///
 /// # Panics
 ///
-/// If it cannot be opened for any reason other than a [refusal](unless_refused).
+/// If the backend does not open for a reason other than a [refusal](unless_refused).
 #[must_use]
 pub fn is_permitted(kind: BackendKind) -> bool {
-    // A thread of its own opens the ring, because the kernel interrupts that thread when the ring
-    // is closed.
+    // A thread of its own opens the poller, because the kernel interrupts the thread that opened an
+    // `io_uring` when the ring is closed.
     let opened = thread::spawn(move || Poller::with(kind).map(drop)).join();
     unless_refused(opened.expect("opening a poller does not panic")).is_some()
 }

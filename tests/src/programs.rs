@@ -70,7 +70,6 @@ pub fn example(package: &str, name: &str) -> PathBuf {
 /// Builds a program of a package. `kind` is `--bin` or `--example`.
 fn build(package: &str, kind: &str, name: &str) -> PathBuf {
     let test = env::current_exe().expect("this program has a path");
-    // The path of a test is target/PROFILE/deps/TEST.
     let profile = test
         .ancestors()
         .nth(2)
@@ -80,8 +79,7 @@ fn build(package: &str, kind: &str, name: &str) -> PathBuf {
         .expect("PROFILE is in the target directory");
     let mut build = cargo();
     build
-        // The program is built with the features of the whole workspace, because CI's tests have
-        // built it like that already.
+        // CI's tests have already built the program with the features of the whole workspace.
         .args([
             "build",
             "--quiet",
@@ -93,7 +91,7 @@ fn build(package: &str, kind: &str, name: &str) -> PathBuf {
         .arg(target)
         .current_dir(env!("CARGO_MANIFEST_DIR"));
     if kind == "--bin" {
-        // For an example, cargo takes the features of dev-dependencies too, as for tests.
+        // An example makes cargo use the features of dev-dependencies too, as CI's tests do.
         build.args(["--example", "echo"]);
     }
     if profile.ends_with("release") {
@@ -108,7 +106,7 @@ fn build(package: &str, kind: &str, name: &str) -> PathBuf {
 }
 
 /// Cargo without the variables that describe the package of the test. With them, the build script
-/// of ring would run again, and each test would build ring and its users.
+/// of ring would run again, and each test would build ring and the crates that depend on it.
 fn cargo() -> Command {
     let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     for (name, _) in env::vars_os() {

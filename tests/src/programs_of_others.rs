@@ -43,8 +43,7 @@ impl Running {
         self.0.id()
     }
 
-    /// Waits until the program listens on a TCP port, and returns the port. (A program that listens
-    /// on port 0 need not print which port it got.)
+    /// Waits until the program listens on a TCP port, and returns the port, which `/proc` shows.
     ///
     /// # Panics
     ///
@@ -63,13 +62,12 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // This is not KILL, so that a program can first end processes of its own.
+        // At SIGTERM, unlike SIGKILL, a program can first end processes of its own.
         let _ = try_signal_to(self.0.id(), Signal::TERM);
         let _ = self.0.wait();
     }
 }
 
-/// The first TCP port that a process listens on, from `/proc`.
 fn listening_port(pid: u32) -> Option<u16> {
     let fds = fs::read_dir(format!("/proc/{pid}/fd")).ok()?.flatten();
     let links = fds.filter_map(|fd| fs::read_link(fd.path()).ok());

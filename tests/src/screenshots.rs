@@ -17,11 +17,11 @@ const PHONE: Screen = Screen {
     scale: 2,
 };
 
-/// Seconds of history in the pictures: two minutes, and a little more.
+/// Seconds of history in the pictures, a little more than two minutes.
 const RECORDED: u32 = 122;
 
-/// The expression that is true when the connections are even, and both a kill and a reload are in
-/// the picture.
+/// The expression that is true when the bars are even, no old worker is left, and both a kill and a
+/// reload are in the picture.
 const IS_EVEN: &str = "(() => {
     const bars = [...document.querySelectorAll('.bar:not(.old):not(.leaving)')];
     const heights = bars.map((bar) => parseFloat(bar.style.height)).sort((a, b) => a - b);
@@ -62,7 +62,7 @@ fn pictures(server: &Server, browser: &mut Browser, to: &Path) -> Result<(), Box
     Ok(())
 }
 
-/// Reduces the colours, of which most are in the edges of letters.
+/// Reduces the number of colours, most of which are at the edges of letters.
 fn shrink(picture: &Path) -> Result<(), Box<dyn Error>> {
     let mut shrink = Command::new("pngquant");
     shrink.args(["--force", "--ext", ".png", "96"]).arg(picture);

@@ -1,5 +1,5 @@
-//! Keep-alive requests allocate nothing in the steady state. The server runs on a thread whose
-//! allocations are counted.
+//! Keep-alive requests to `httpd` allocate nothing in the steady state. The server runs on a thread
+//! whose allocations are counted.
 
 use std::{ffi::OsString, fs, process::Command};
 
@@ -34,7 +34,7 @@ fn options(poller: &str, log: Option<OsString>) -> Options {
 /// The variable that passes the poller to the serving process.
 const POLLER: &str = "EVCORE_STEADY_POLLER";
 
-/// The variable that passes the path of the access log, if there is one.
+/// The variable that passes the path of the access log. Without it, there is no log.
 const LOG: &str = "EVCORE_STEADY_LOG";
 
 /// The variable that passes the format of the access log.
@@ -96,7 +96,7 @@ fn serve_and_count_in_a_process(options: impl FnOnce(&mut Command) -> &mut Comma
     );
 }
 
-/// The serving process of the tests above. Without their variables it does nothing.
+/// The serving process of the tests above. Without the variable of the poller, it does nothing.
 #[test]
 fn serve_and_count() {
     let Ok(poller) = std::env::var(POLLER) else {
@@ -115,8 +115,7 @@ fn serve_and_count() {
 
     let mut clients: Vec<_> = (0..50).map(|_| Client::connect(address)).collect();
     allocations_of(&mut clients, 20);
-    // The count includes the construction of the server, which may be over before the first client
-    // connects.
+    // The count includes the construction of the server.
     assert!(watched_allocations() > 0, "the counter works");
     // The `Date` may change meanwhile, which must not allocate either.
     assert_eq!(
@@ -130,7 +129,7 @@ fn serve_and_count() {
     serving.join().expect("it ends");
 }
 
-/// The server's allocations during `rounds` rounds of requests: single ones, and two in a segment.
+/// The server's allocations during `rounds` rounds of requests: a single one, and two in a segment.
 fn allocations_of(clients: &mut [Client], rounds: usize) -> usize {
     let before = watched_allocations();
     for _ in 0..rounds {

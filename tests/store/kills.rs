@@ -11,7 +11,6 @@ use rustix::process::Signal;
 
 use super::{connect, kept_and_lost, kill, start, state};
 
-/// Returns the workers that answer these clients.
 fn workers_of(clients: &mut [Client]) -> Vec<u32> {
     clients.iter_mut().map(Client::worker).collect()
 }
@@ -187,7 +186,6 @@ fn without_its_store_a_worker_takes_its_clients_along() {
     assert_eq!(workers_of(&mut clients), vec![worker; 50]);
     kill(worker);
     assert!(clients.iter_mut().all(Client::is_closed));
-    // The replacement has a store again.
     let mut clients = connect(&server, 50);
     let worker = clients[0].worker();
     kill(worker);
@@ -234,8 +232,8 @@ fn a_kill_during_a_reload_loses_only_clients_of_the_dead() {
             now.len() == 2 && !now.iter().any(|worker| old.contains(worker))
         });
         let mut lost = 0;
-        // The kill came before the new workers served, so the victim's store keeps the connections
-        // that have not moved yet.
+        // In these rounds the kill comes while the new workers start, so the victim's store keeps
+        // the connections that have not moved yet.
         let is_early = round % 3 == 0;
         let victims = before.iter().filter(|worker| **worker == victim).count();
         of_victims += if is_early { victims } else { 0 };

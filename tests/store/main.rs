@@ -26,7 +26,6 @@ fn start(workers: usize, more: &[&str]) -> Server {
     server
 }
 
-/// Connects clients, and gets an answer on each connection.
 fn connect(server: &Server, count: usize) -> Vec<Client> {
     let connect = |_| {
         let mut client = server.connect();
@@ -50,7 +49,6 @@ fn kill(worker: u32) {
     eventually("it has died", || matches!(state(worker), None | Some('Z')));
 }
 
-/// Returns the numbers of connections that were kept and lost so far.
 fn kept_and_lost(server: &Server) -> Option<(u64, u64)> {
     let page = server.try_status_json()?;
     Some((page["kept"].as_u64()?, page["lost"].as_u64()?))

@@ -1,4 +1,4 @@
-//! A random worker is killed each second, while most clients are idle and some are always busy.
+//! A random worker is killed each second, while most clients are idle and some send many requests.
 //!
 //! For comparison, nginx and `HAProxy` get the same kills and the same clients. A server that is
 //! not installed is left out.
@@ -32,7 +32,6 @@ const QUIET: Duration = Duration::from_millis(20);
 /// Time after which a worker has noted that a connection is idle.
 const NOTED: Duration = Duration::from_millis(500);
 
-/// The length of the soak.
 fn length() -> Duration {
     let seconds = env::var("STORE_SOAK_SECONDS");
     let seconds = seconds.map_or(4, |text| text.parse().expect("a number of seconds"));
@@ -44,7 +43,6 @@ fn random(below: usize) -> usize {
     usize::try_from(random % below as u64).expect("it is below a `usize`")
 }
 
-/// The observations of a server's clients.
 #[derive(Debug, Default)]
 struct Seen {
     kills: usize,
@@ -64,7 +62,6 @@ impl Seen {
     }
 }
 
-/// A client with a kept-alive connection.
 struct Visitor {
     address: SocketAddr,
     stream: TcpStream,
@@ -94,7 +91,6 @@ impl Visitor {
         self.lost
     }
 
-    /// Sends a request, and reads the answer to its end.
     fn ask(&mut self) -> io::Result<()> {
         self.stream
             .write_all(b"GET / HTTP/1.1\r\nHost: soak\r\n\r\n")?;
@@ -113,7 +109,6 @@ impl Visitor {
         }
     }
 
-    /// Returns whether the server has closed the connection.
     fn is_closed(&self) -> bool {
         self.stream.set_nonblocking(true).expect("it is open");
         let peeked = self.stream.peek(&mut [0]);
@@ -134,7 +129,6 @@ fn connect(address: SocketAddr) -> TcpStream {
     stream
 }
 
-/// Returns whether an answer with a `Content-Length` is complete.
 fn is_whole(bytes: &[u8]) -> bool {
     let text = String::from_utf8_lossy(bytes);
     let Some((head, body)) = text.split_once("\r\n\r\n") else {
@@ -148,7 +142,7 @@ fn is_whole(bytes: &[u8]) -> bool {
     length.is_some_and(|length| body.len() >= length)
 }
 
-/// Kills a random worker each second. `workers` returns those that live.
+/// Kills a random worker each second. `workers` returns the living workers.
 fn soak(address: SocketAddr, workers: impl Fn() -> Vec<u32>, mut after_kill: impl FnMut()) -> Seen {
     let is_over = AtomicBool::new(false);
     let (answers, under_way) = (AtomicUsize::new(0), AtomicUsize::new(0));
@@ -198,7 +192,6 @@ fn soak(address: SocketAddr, workers: impl Fn() -> Vec<u32>, mut after_kill: imp
                     }
                     under_way.fetch_add(visitor.reconnect(), Relaxed);
                 } else if number % 10 == seen.kills % 10 {
-                    // The request checks that the connection still works.
                     match visitor.ask() {
                         Ok(()) => seen.answers += 1,
                         Err(_) => {
@@ -257,7 +250,6 @@ struct Other {
 }
 
 impl Other {
-    /// Starts a server. Returns `None` if it is not installed.
     fn start(program: &'static str) -> Option<Self> {
         let address = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr());
         let address = address.expect("a free port");
@@ -314,7 +306,7 @@ fn children(pid: u32) -> Vec<u32> {
     pids.filter_map(Result::ok).collect()
 }
 
-/// Runs the same soak for nginx, and for `HAProxy`, which has one process of workers.
+/// Runs the same soak for nginx and for `HAProxy`, whose workers are threads of one process.
 fn others() {
     for program in ["nginx", "haproxy"] {
         let Some(server) = Other::start(program) else {

@@ -159,7 +159,7 @@ fn both_axes_draw_every_kind_of_thing_in_the_picture() {
     };
     page.browser.show_on(DESKTOP, Scheme::Light);
     page.browser.run("go(0)");
-    // The script returns the names in the style sheet whose colours no pixel of the picture has.
+    // The script returns the names of the colours that no pixel of the picture has.
     let drawn = "const pen = canvas.getContext('2d');
         const pixels = pen.getImageData(0, 0, canvas.width, canvas.height).data;
         const seen = new Set();

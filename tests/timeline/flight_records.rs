@@ -35,7 +35,6 @@ fn a_slow_turn_of_httpd_is_drawn_from_its_log() {
         go(0);
         document.getElementById('find').dispatchEvent(new Event('change'))";
     page.browser.run(find);
-    // The test reads the token from the page, because the server has chosen it.
     let at = page.at();
     let (_, ready) = at.split_once("Ready(").expect("it was found");
     let token = ready.split(',').next().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! A page in a browser, with the calls that the tests need.
+//! A page in a browser.
 
 use std::fs;
 
@@ -12,7 +12,7 @@ pub(crate) struct Page {
 }
 
 impl Page {
-    /// Opens a page from a file. Returns `None` if there is no browser.
+    /// Opens a page. Returns `None` if there is no browser.
     pub(crate) fn open(html: &str) -> Option<Self> {
         let mut browser = Browser::start()?;
         let scratch = Scratch::new("page");
@@ -29,7 +29,6 @@ impl Page {
         })
     }
 
-    /// The text of an element.
     pub(crate) fn text(&mut self, selector: &str) -> String {
         let script = format!("return document.querySelector(`{selector}`).innerText");
         let text = self.browser.run(&script);

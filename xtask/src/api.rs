@@ -42,7 +42,6 @@ pub(crate) fn check(workspace: &Workspace) -> Result {
     }
 }
 
-/// Writes the lists.
 pub(crate) fn update(workspace: &Workspace) -> Result {
     fs::create_dir_all(DIR)?;
     for name in libraries(workspace) {

@@ -11,12 +11,10 @@ pub(crate) fn bench(workspace: &Workspace, words: &[&str]) -> Result {
     run(workspace, "evcore-bench", "evcore-bench", &words)
 }
 
-/// Shows the dashboard under load.
 pub(crate) fn demo() -> Result {
     run_attended("cargo run --release --bin httpd -- --demo --workers 4")
 }
 
-/// Takes the pictures of the dashboard.
 pub(crate) fn screenshots(workspace: &Workspace) -> Result {
     let words = format!("{}/httpd docs/dashboard", target_dir(workspace, "release"));
     run(workspace, "evcore-tests", "screenshots", &words)

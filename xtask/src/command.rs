@@ -1,7 +1,6 @@
 //! A command, given as the line that a person would type: variables, a program, and its arguments.
 //!
-//! Spaces separate the words, so no word contains a space. `env` sets the variables, and finds the
-//! program.
+//! Spaces separate the words, so no word contains a space.
 
 use std::env;
 use std::ffi::OsStr;
@@ -15,11 +14,11 @@ use std::time::Duration;
 
 use crate::Result;
 
-/// Time limit of a step. No build or test takes this long, but a test may hang. Then its step
-/// fails, and does not use up the time of CI.
+/// Time limit of a step, longer than any build or test, so that a test that hangs does not use up
+/// the time of CI.
 const LIMIT: Duration = Duration::from_secs(30 * 60);
 
-/// The variable that marks a command and the processes that it starts, which inherit it.
+/// Marks a command and the processes that it starts, which inherit the variable.
 const MARK: &str = "XTASK_LOG";
 
 /// Kills the process `$1` and all processes with the mark `$0`. Repeats this, because each may
@@ -40,8 +39,8 @@ pub(crate) static THIS: LazyLock<PathBuf> =
 
 /// A command without the variables that describe the package `xtask`, which `cargo run` sets.
 ///
-/// ring's build script runs again whenever these variables change. Then ring and all its users
-/// would be built again, by this command and by the next one that does not have these variables.
+/// ring's build script runs again whenever these variables change, and then ring and all its users
+/// are built again.
 fn command(line: &str) -> Command {
     // A task runs directly, because through cargo it would wait for the build of another step.
     let (program, words) = match line.strip_prefix("cargo xtask ") {
@@ -108,7 +107,6 @@ fn kill(id: u32, mark: &str) -> Result {
     let mark = format!("{MARK}={mark}");
     let mut shell = Command::new("sh");
     shell.args(["-c", KILL, &mark, &id.to_string()]);
-    // A process may have ended meanwhile.
     match shell.stderr(Stdio::null()).status()?.success() {
         true => Ok(()),
         false => Err(format!("processes cannot be killed: {mark}").into()),
@@ -127,8 +125,8 @@ pub(crate) fn run_attended(line: &str) -> Result {
     }
 }
 
-/// Runs the line in `dir`. Returns its output, with the errors at the end, and whether the command
-/// succeeded.
+/// Runs the line in `dir`. Returns its output, with the standard error at the end, and whether the
+/// command succeeded.
 pub(crate) fn run_in(dir: &Path, line: &str) -> Result<(String, bool)> {
     let output = command(line).current_dir(dir).output()?;
     let text = [output.stdout, output.stderr].concat();

@@ -3,8 +3,7 @@
 use crate::plan::Plan;
 use crate::workspace::{Workspace, target_dir};
 
-/// The steps that build and count. They are left out without strace, which exists only for Linux.
-/// If another tool is missing, its counts are listed as not run.
+/// The steps that build and count. They need strace, which exists only for Linux.
 pub(crate) fn plan(workspace: &Workspace) -> Plan {
     // `cargo run` would build the package again, because a package that is built alone has fewer
     // features.

@@ -14,7 +14,6 @@ const README: &str = "README.md";
 const ARCHITECTURE: &str = "ARCHITECTURE.md";
 const CHOOSING: &str = "docs/choosing.md";
 const GLOSSARY: &str = "docs/glossary.md";
-/// The program on the front page.
 pub(crate) const PROGRAM: &str = "crates/evcore/examples/echo.rs";
 
 /// The headings of a crate's README, after its example.
@@ -25,8 +24,8 @@ const HEADINGS: [&str; 4] = [
     "## Where it sits",
 ];
 
-/// Public names that the glossary need not explain, because they have the meaning that they have in
-/// the standard library or in the field. Names that end in `Error` need no explanation either.
+/// Public names that the glossary need not explain, because the standard library or the field gives
+/// them their meaning.
 const PLAIN: &str = "
     Accepted Address Affinity Builder Client ClientCx ClientEvent ClientOutcome Clock
     ConnectOptions Connections Cpus Drain Event EventLoop Events Executor ExitCause Fault
@@ -147,15 +146,13 @@ fn missing(tree: &Tree, workspace: &Workspace) -> Vec<String> {
     faults
 }
 
-/// The text of the first group in each match of the pattern.
 fn captured(text: &str, of: &str) -> Vec<String> {
     let found = pattern(of);
     let found = found.captures_iter(text);
     found.map(|found| found[1].to_owned()).collect()
 }
 
-/// Returns whether a link leads to a file or a directory of the project, to a heading, or to the
-/// web.
+/// Headings and addresses of the web are not looked up.
 fn resolves(document: &str, link: &str) -> bool {
     let path = link.split('#').next().unwrap_or_default();
     let file = fs::canonicalize(Path::new(document).with_file_name(path));

@@ -25,8 +25,8 @@ pub(crate) fn plan(workspace: &Workspace, seconds: u32) -> Result<Plan> {
     ))
 }
 
-/// A type check of the targets by the workspace's compiler. It uses the common target directory,
-/// where most dependencies of the targets are checked already.
+/// A type check of the targets by the workspace's compiler, in the common target directory, where
+/// most of their dependencies are checked already.
 pub(crate) fn check(workspace: &Workspace) -> Plan {
     let line = [
         // The root's profile has the same value, so cargo shares the checks of the dependencies.

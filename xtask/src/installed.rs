@@ -1,5 +1,5 @@
-//! Tests that `cargo xtask test --ci` must have run: all that need a program that `.ci/run` has
-//! installed.
+//! Finds tests and steps that did not run although `.ci/run` has installed the program that they
+//! need.
 
 use std::env;
 
@@ -44,7 +44,7 @@ fn contradicted<'a>(not_run: &'a [String], packages: &str) -> Vec<&'a str> {
         .collect()
 }
 
-/// The words of a line, without the punctuation that follows them.
+/// Splits at punctuation, too.
 fn words(line: &str) -> impl Iterator<Item = &str> {
     let word = |letter: char| letter.is_alphanumeric() || letter == '-';
     line.split(move |letter| !word(letter))

@@ -1,6 +1,6 @@
 //! The dependencies that each crate may ship with.
 //!
-//! Each word in the second column of the table allows one. Its reason is in the manifests.
+//! Each word in the second column of the table allows one.
 
 use cargo_metadata::{Dependency, DependencyKind};
 
@@ -8,8 +8,7 @@ use crate::Result;
 use crate::tidy::error_of;
 use crate::workspace::{Package, Workspace, is_published};
 
-/// The dependencies that each crate ships with. The tests, the benchmarks and the tasks have no
-/// row, and may use anything.
+/// Crates that are not published and have no row may use anything.
 #[rustfmt::skip] // A table is read by its columns.
 pub(crate) const SHIPS: &[(&str, &str)] = &[
     // The leaves: each can be used without the others.
@@ -38,8 +37,8 @@ pub(crate) const SHIPS: &[(&str, &str)] = &[
                       mime_guess rustix serde serde_json signal-hook tracing"),
 ];
 
-/// Crates of the workspace that a crate's tests and examples use. Manifests name them only by path,
-/// because with a version they would have to be published before the crate that they test.
+/// Crates of the workspace that only a crate's tests and examples use. Manifests name them by path
+/// alone, because with a version they would have to be published before the crate that they test.
 const IN_TESTS: &[(&str, &str)] = &[
     ("*", "evcore-testing"),
     ("evcore-async", "evcore-sim"),
@@ -63,7 +62,6 @@ fn faults(package: &Package) -> Vec<String> {
         .iter()
         .filter(|dependency| match dependency.kind {
             DependencyKind::Development => !may_test(name, dependency),
-            // A dependency on loom is for the loom models only.
             _ if dependency.name == "loom" && is_for_loom(dependency) => false,
             _ => !ships.split_whitespace().any(|word| word == dependency.name),
         });

@@ -1,12 +1,10 @@
 //! Everything that CI runs, as one program: `cargo xtask TASK`.
 //!
 //! Most tasks are plans (`plan.rs`): lists of steps, each a command line that can be typed by hand
-//! (`command.rs`). Other tasks check the workspace's metadata and files (`workspace.rs`)
-//! themselves, and are also steps of a plan, like any other command. The rest run a program that a
-//! person watches (`attended.rs`).
+//! (`command.rs`). Some check files themselves, and may be steps of a plan. The rest run a program
+//! that a person watches (`attended.rs`).
 //!
-//! A failed step prints the line that it ran. Lines are run without a shell, and no state is kept
-//! between tasks.
+//! A failed step prints the line that it ran. Lines are run without a shell.
 
 mod command;
 mod plan;
@@ -42,7 +40,7 @@ use std::sync::LazyLock;
 
 use crate::test_programs::Share;
 
-/// Errors are for people to read; no caller distinguishes them.
+/// Errors are for people to read, so no caller distinguishes them.
 type Result<T = ()> = std::result::Result<T, Box<dyn Error>>;
 
 fn main() -> ExitCode {
@@ -58,7 +56,6 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs the task that the words after the program's name select.
 fn run(words: &[&str]) -> Result {
     if words.iter().any(|word| ["-h", "--help"].contains(word)) {
         print!("{}", help());

@@ -31,7 +31,7 @@ pub(crate) fn faults(tree: &Tree, workspace: &Workspace) -> Vec<String> {
     faults
 }
 
-/// The imports of a crate's modules, and a fault for each name that comes from `lib.rs`.
+/// Returns a fault for each name that a module imports through `lib.rs`.
 fn imports(tree: &Tree, src: &str) -> (Imports, Vec<String>) {
     let lib = tree.get(&format!("{src}lib.rs")).map_or("", String::as_str);
     let module = pattern(r"(?m)^\s*(?:pub(?:\([^)]*\))? )?mod (\w+);");
@@ -75,7 +75,6 @@ fn without_tests(text: &str) -> String {
         .into_owned()
 }
 
-/// The names that follow `crate::`, directly or in braces.
 fn imported_modules(text: &str) -> Vec<String> {
     let mut names = Vec::new();
     for after in text.split("crate::").skip(1) {

@@ -14,7 +14,7 @@
 //! pass, because the patch plants no bug.
 //!
 //! The patch is applied to a copy of the tree, so the shipped source has no trace of a mutant. A
-//! patch that no longer applies is an error, and so is a mutant that its test does not find.
+//! patch that does not apply is an error.
 
 use std::fs;
 use std::path::Path;
@@ -26,18 +26,17 @@ use crate::plan::Plan;
 use crate::test_report::TestReport;
 use crate::workspace::{Workspace, files, names_in};
 
-/// The directory of the mutants.
 const DIR: &str = "tests/mutants";
 
-/// The mutants that `cargo xtask test --ci` leaves to `cargo xtask nightly`, because they take long.
+/// The mutants that `cargo xtask test --ci` leaves to `cargo xtask nightly`, because they take
+/// long.
 const SLOW: [&str; 1] = ["fail_points"];
 
 /// A step for each mutant whose name contains `part`.
 pub(crate) fn plan(part: &str) -> Result<Plan> {
     let mut mutants = Vec::new();
     for name in names_in(&format!("{DIR}/"), ".patch")? {
-        // Mutants run in the order of the files that they patch, so that few crates are built
-        // again.
+        // Ordered by the patched files, so that few crates are built again.
         let text = fs::read_to_string(patch(&name))?;
         let patched = text.lines().find_map(|line| line.strip_prefix("+++ b/"));
         mutants.push((patched.map(str::to_owned), name));
@@ -54,12 +53,11 @@ pub(crate) fn plan(part: &str) -> Result<Plan> {
 }
 
 /// Shell script that makes the build directory of the mutants, if it does not exist yet. It copies
-/// the builds of other people's crates, which no patch touches, from the target directory `$0`.
-/// Cargo builds again what cannot be copied.
+/// the builds of dependencies, which no patch touches, from the target directory `$0`.
 ///
 /// Libraries are hard links, because the compiler replaces them; cargo's own files are copies,
 /// because it writes into them. Our crates are left out, because cargo would take them for the
-/// crates of the copied tree, which have the same names.
+/// crates of the copied tree.
 const REUSE: &str = r#"
 cd "$0" && [ -d debug/deps ] && [ ! -e mutants/target ] || exit 0
 rm -rf mutants/new && mkdir -p mutants/new/debug/deps
@@ -69,7 +67,6 @@ find mutants/new/debug -maxdepth 2 -name '*evcore*' -exec rm -r {} +
 mv mutants/new mutants/target
 "#;
 
-/// A step for each mutant that is not slow.
 pub(crate) fn all_but_slow() -> Result<Plan> {
     let mut plan = plan("")?;
     plan.steps
@@ -86,12 +83,10 @@ fn with_mutant(plan: Plan, name: &str) -> Plan {
     plan.command(format!("mutant: {name}"), line)
 }
 
-/// The path of the mutant with this name.
 pub(crate) fn patch(name: &str) -> String {
     format!("{DIR}/{name}.patch")
 }
 
-/// Applies the patch to a copy of the tree, and runs the test.
 pub(crate) fn check(workspace: &Workspace, name: &str) -> Result {
     let patch = patch(name);
     let text = fs::read_to_string(&patch)?;
@@ -99,7 +94,7 @@ pub(crate) fn check(workspace: &Workspace, name: &str) -> Result {
     let copy = workspace.target_directory.join("mutants/tree");
     copy_to(copy.as_std_path())?;
     let script = ["-c", REUSE, workspace.target_directory.as_str()];
-    // A failure is ignored, because a file may vanish when another step builds it again.
+    // A failure only costs time. A file may vanish when another step builds it again.
     Command::new("sh")
         .args(script)
         .stderr(Stdio::null())
@@ -111,9 +106,8 @@ pub(crate) fn check(workspace: &Workspace, name: &str) -> Result {
     if !applies {
         return Err(format!("{patch} does not apply:\n{output}").into());
     }
-    // The copy is built in a directory of its own, because in a common one cargo would take the
-    // crates of the copy for those of the root. The build is incremental, also in CI, because each
-    // mutant is a small edit.
+    // In the common directory, cargo would take the crates of the copy for the crates of the root.
+    // The build is incremental, because each mutant is a small edit.
     let (output, passed) = run(&format!(
         "CARGO_TARGET_DIR=../target CARGO_INCREMENTAL=1 EVCORE_SIM_SEEDS=100 \
          EVCORE_SIM_SHRINK=0 cargo test --locked {test}"
@@ -124,8 +118,7 @@ pub(crate) fn check(workspace: &Workspace, name: &str) -> Result {
     verdict(&output, passed, &found_by).map_err(|what| format!("{patch}: `{test}` {what}").into())
 }
 
-/// Makes `dir` a copy of the tree. Files that are equal already are not written, so that cargo
-/// builds only what a patch touches.
+/// Equal files are not written, so that cargo builds only what a patch touches.
 fn copy_to(dir: &Path) -> Result {
     fs::create_dir_all(dir)?;
     let files = files()?;
@@ -144,7 +137,6 @@ fn copy_to(dir: &Path) -> Result {
     Ok(())
 }
 
-/// The arguments that select the test, and the words of its failure.
 fn head(patch: &str) -> Result<(&str, Vec<&str>)> {
     let head = patch.split("\ndiff ").next().unwrap_or_default();
     let values = |key| head.lines().filter_map(move |line| line.strip_prefix(key));

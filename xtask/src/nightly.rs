@@ -5,7 +5,6 @@ use crate::plan::Plan;
 use crate::workspace::{self, Workspace};
 use crate::{Result, api, compat, deny, fuzz, loom, mutants, targets, test};
 
-/// The steps that need only the Rust toolchain.
 pub(crate) fn plan(workspace: &Workspace) -> Plan {
     let cases = "PROPTEST_CASES=2000 cargo test --workspace --lib";
     let on_a_ring = "EVCORE_HTTPD_POLLER=io_uring cargo test --workspace \
@@ -77,7 +76,6 @@ pub(crate) fn injection() -> Plan {
     Plan::default().command("injection", line)
 }
 
-/// The steps that need more than the Rust toolchain.
 pub(crate) fn beyond_the_toolchain(workspace: &Workspace) -> Result<Plan> {
     Ok(targets::plan(workspace, targets::OTHERS)
         .and(deny::advisories())

@@ -1,8 +1,7 @@
 //! The packages that a registry would get: archived, unpacked, and built from the archives.
 //!
 //! Cargo's own verification identifies a crate by its version. If a crate has changed without a new
-//! version, cargo builds the copy that it unpacked before. Here the unpacked packages are a
-//! workspace of their own, in which each package replaces the published crate of its name.
+//! version, cargo builds the copy that it unpacked before.
 
 use std::fs;
 
@@ -27,8 +26,7 @@ pub(crate) fn check(workspace: &Workspace) -> Result {
     manifest += "[patch.crates-io]\n";
     for package in published(workspace) {
         let name = format!("{}-{}", package.name, package.version);
-        // Files in archives always have the same old time. The present time makes cargo build what
-        // has changed.
+        // Files in archives have an old time. The present time makes cargo build what has changed.
         run_attended(&format!(
             "tar -xzmf {dir}/package/{name}.crate -C {unpacked}"
         ))?;
@@ -37,7 +35,7 @@ pub(crate) fn check(workspace: &Workspace) -> Result {
     fs::write(format!("{unpacked}/Cargo.toml"), manifest)?;
     // The other dependencies have the versions with which the workspace is tested.
     fs::copy("Cargo.lock", format!("{unpacked}/Cargo.lock"))?;
-    // One build is enough, because the steps `check alone` find a crate that depends on another's
+    // One build is enough, because the steps `check alone` find a crate that needs another's
     // features.
     run_attended(&format!(
         "{cargo} check --workspace --manifest-path {unpacked}/Cargo.toml"

@@ -8,7 +8,6 @@ use std::fs;
 use crate::Result;
 use crate::layers::SHIPS;
 
-/// A box of a picture: its place, its size, its name and the text below the name.
 #[derive(Clone)]
 struct Room {
     x: usize,
@@ -26,9 +25,8 @@ const WIDTH: usize = 960;
 /// 77.
 const NARROW: usize = 80;
 
-/// The phases of a turn, in two rows. The second row is the table of `turn.rs`: for each phase its
-/// name there, its name in the picture, and the text below it, which is often the step that the
-/// phase yields.
+/// The phases of a turn, in two rows. The second row has for each phase its name in `turn.rs`, its
+/// name in the picture, and the text below it.
 const BEFORE: &[(&str, &str)] = &[
     ("plan", "listen or not"),
     ("timeout", "until the next deadline"),
@@ -46,7 +44,6 @@ const PHASES: &[(&str, &str, &str)] = &[
     ("Evictions", "evictions", "Evict"),
 ];
 
-/// The files of the pictures, with their contents.
 pub(crate) fn all() -> [(&'static str, String); 2] {
     [
         ("docs/pictures/turn.svg", turn()),
@@ -54,7 +51,6 @@ pub(crate) fn all() -> [(&'static str, String); 2] {
     ]
 }
 
-/// Writes the pictures.
 pub(crate) fn write() -> Result {
     for (path, picture) in all() {
         fs::write(path, picture)?;
@@ -131,7 +127,6 @@ fn floor(name: &str, ours: &BTreeMap<&str, Vec<&str>>) -> usize {
     below.map(|name| floor(name, ours) + 1).max().unwrap_or(0)
 }
 
-/// Boxes of one size in a row.
 fn row<'a>(y: usize, of: impl ExactSizeIterator<Item = (&'a str, &'a str)>) -> Vec<Room> {
     let width = (WIDTH - GAP) / of.len() - GAP;
     of.enumerate()

@@ -1,8 +1,7 @@
-//! A plan is a list of steps, each a command line. They run two at a time until one fails. A
-//! summary is printed at the end.
+//! A plan is a list of steps, each a command line, which run at most two at a time until one fails.
 //!
 //! Builds in the same directory would wait for each other, so their steps run in order. Steps with
-//! different directories overlap, because tests mostly wait, and a build ends with a single linker.
+//! different directories overlap, because tests mostly wait, and a build ends with one linker.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -17,7 +16,6 @@ use crate::command::{printed, run_logged};
 use crate::test_report::{self, TestReport};
 use crate::workspace::{Workspace, target_dir};
 
-/// The steps of a task, in the order in which they begin.
 #[derive(Default)]
 pub(crate) struct Plan {
     pub(crate) steps: Vec<Step>,
@@ -35,7 +33,6 @@ pub(crate) struct Step {
 type Outcome = std::result::Result<TestReport, String>;
 
 impl Plan {
-    /// Adds a step.
     pub(crate) fn command(mut self, name: impl Into<String>, line: impl Into<String>) -> Plan {
         let (name, line) = (name.into(), line.into());
         self.steps.push(Step { name, line });
@@ -48,7 +45,7 @@ impl Plan {
         self
     }
 
-    /// Leaves out all steps if `line` fails, which runs the tool that the steps need.
+    /// Leaves out all steps if `line` fails, which looks for what the steps need.
     pub(crate) fn needs(self, line: &str, reason: &str) -> Plan {
         if printed(line).is_some() {
             return self;
@@ -128,7 +125,6 @@ impl Plan {
     }
 }
 
-/// Takes the first step whose directory is free, if another step may run.
 fn next<'a>(waiting: &mut Vec<&'a Step>, running: &[&Step]) -> Option<&'a Step> {
     let at_once = thread::available_parallelism().map_or(1, |cpus| cpus.get().min(2));
     let is_free = |step: &&Step| {
@@ -141,7 +137,6 @@ fn next<'a>(waiting: &mut Vec<&'a Step>, running: &[&Step]) -> Option<&'a Step> 
 }
 
 impl Step {
-    /// The parts of the name before and after a colon.
     pub(crate) fn kind_and_part(&self) -> (&str, Option<&str>) {
         let split = self.name.split_once(": ");
         split.map_or((&self.name, None), |(kind, part)| (kind, Some(part)))
@@ -154,15 +149,15 @@ impl Step {
         let own = own.or(line.strip_prefix("cargo xtask "));
         match own.and_then(|rest| rest.split_whitespace().next()) {
             Some("tests") => "debug",
-            // The last name of a path, so that a task shares the directory of its commands.
+            // The last name of a path, so that `target/mutants` and `cargo xtask mutants` count as
+            // one directory.
             Some(dir) => dir.rsplit('/').next().unwrap_or(dir),
             None if line.contains("release") => "release",
             None => "debug",
         }
     }
 
-    /// Runs the step, and prints a line about it when it has ended. The error describes the
-    /// failure.
+    /// The error is the output of the step, or the reason why it did not run.
     fn run(&self, workspace: &Workspace) -> Outcome {
         let start = Instant::now();
         let outcome = self.try_run(workspace).map_err(|error| error.to_string());
@@ -185,7 +180,6 @@ impl Step {
     }
 }
 
-/// Prints a line about a step that has ended, and its output if it failed.
 fn print_end(name: &str, outcome: &Outcome, start: Instant) {
     let tests = match outcome {
         Ok(TestReport { passed: 0, .. }) | Err(_) => String::new(),

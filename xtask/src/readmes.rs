@@ -35,7 +35,6 @@ pub(crate) fn check(workspace: &Workspace) -> Result {
     ))
 }
 
-/// The manifest and the program of a newcomer's package.
 fn paste(package: &Package, workspace: &Workspace, readme: &str) -> Result<(String, String)> {
     let name = &package.name;
     let example = pattern(r"(?s)\n```rust[\w,]*\n(.*?)```").captures(readme);

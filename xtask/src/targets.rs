@@ -12,7 +12,6 @@ use crate::workspace::{Workspace, target_dir};
 /// calls, and illumos, which has event ports and `/dev/poll`.
 pub(crate) const SOME: &[&str] = &["x86_64-apple-darwin", "x86_64-unknown-illumos"];
 
-/// The systems for which `nightly` checks.
 pub(crate) const OTHERS: &[&str] = &[
     "x86_64-unknown-freebsd",
     "x86_64-unknown-netbsd",

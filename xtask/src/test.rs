@@ -1,10 +1,9 @@
 //! The checks that a change must pass. `ci` adds those that take longer and find less: models,
 //! counts, mutants, packages and other systems.
 //!
-//! Cheap steps come first, so that most failures show in seconds. Tests run in one build of the
-//! whole workspace. Such a build unifies features, and hides that a crate depends on the features
-//! of another, so `ci` checks each published crate alone. `nightly.rs` has the steps that take
-//! long.
+//! Cheap steps come first, so that many failures show in seconds. A build of the whole workspace
+//! unifies features, and so hides that a crate depends on the features of another. So `ci` checks
+//! each published crate alone.
 
 use crate::plan::Plan;
 use crate::workspace::{self, Workspace};
@@ -22,9 +21,8 @@ pub(crate) fn plan(workspace: &Workspace) -> Result<Plan> {
     Ok(plan)
 }
 
-/// The checks that decide whether a change lands. Steps that build in the common directory run in
-/// this order, and the others next to them. The mutants come last, because they reuse the builds of
-/// the dependencies.
+/// The checks that decide whether a change lands. The mutants come last, because they reuse the
+/// builds of the dependencies.
 pub(crate) fn ci(workspace: &Workspace) -> Result<Plan> {
     let some = "cargo test --workspace --all-features --test tracing_events --test log_level --test tokio_traits";
     let clippy = "cargo clippy --workspace --all-features --all-targets -- -D warnings";
@@ -58,7 +56,7 @@ fn first() -> Plan {
         .command("fmt", "cargo fmt --all -- --check")
 }
 
-/// Checks or tests each published crate alone, and without its default features, if it has any.
+/// Checks or tests each published crate alone, and a crate with default features also without them.
 pub(crate) fn alone(workspace: &Workspace, command: &str) -> Plan {
     let add = |plan: Plan, package: &workspace::Package| {
         let name = &package.name;

@@ -14,7 +14,6 @@ use cargo_metadata::{Artifact, Message, TargetKind};
 use crate::Result;
 use crate::command::{THIS, run_in, run_logged};
 
-/// Number of programs that run at a time.
 const AT_ONCE: usize = 4;
 
 const BUILD: &str = "cargo test --workspace --no-run --message-format json";
@@ -22,11 +21,10 @@ const BUILD: &str = "cargo test --workspace --no-run --message-format json";
 const DOC_TESTS: &str = "cargo test --workspace --no-fail-fast --doc";
 
 /// Makes a build lint, too, because clippy's compiler also compiles. `cargo clippy` would analyze
-/// everything once more, with all dependencies. Without incremental compilation, the first build takes
-/// a quarter less time.
+/// everything once more, with all dependencies. Without incremental compilation, the first build
+/// takes a quarter less time.
 const LINTED: &str = "RUSTC_WORKSPACE_WRAPPER=clippy-driver CARGO_INCREMENTAL=0 ";
 
-/// The share of random cases and seeds that the tests try.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Share {
     /// A quarter of the random cases and seeds, and no load of many seconds. The build lints.
@@ -35,8 +33,7 @@ pub(crate) enum Share {
 }
 
 impl Share {
-    /// Variables for the random cases of a property, the seeds of a simulation, and the number of a
-    /// program's tests that run at a time.
+    /// Variables for the tests.
     fn settings(self) -> &'static str {
         match self {
             Share::Some => "PROPTEST_CASES=32 EVCORE_SIM_SEEDS=100 RUST_TEST_THREADS=4",
@@ -44,7 +41,7 @@ impl Share {
         }
     }
 
-    /// The variables of all builds, those included that the tests make.
+    /// Variables for the builds, and for the builds that the tests make.
     fn compiler(self) -> &'static str {
         match self {
             Share::Some => LINTED,
@@ -57,17 +54,15 @@ impl Share {
     }
 }
 
-/// A test program, or the command that runs the documentation's tests.
 struct Program {
-    /// The line that cargo prints before its tests.
     head: String,
     dir: String,
     line: String,
-    /// The line that runs these tests alone.
     alone: String,
 }
 
-/// Builds and runs the tests. Prints what `cargo test --workspace --no-fail-fast` prints.
+/// Builds and runs the tests. Prints their output in the form of `cargo test --workspace
+/// --no-fail-fast`.
 ///
 /// # Errors
 ///
@@ -98,7 +93,7 @@ fn locked<T, R>(mutex: &Mutex<T>, work: impl FnOnce(&mut T) -> R) -> R {
     work(&mut mutex.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// Builds all tests. Prints what the compiler has printed if that is an error.
+/// Builds all tests. A failure or a warning prints what the compiler has printed.
 ///
 /// # Errors
 ///
@@ -112,8 +107,8 @@ fn build(share: Share) -> Result<Vec<Artifact>> {
     })
 }
 
-/// Reads what cargo has built from its messages. If the build has failed or warned, the error is what
-/// the compiler has printed, or what cargo has if the compiler has printed nothing.
+/// Reads what cargo has built from its messages. If the build has failed or warned, the error is
+/// what the compiler has printed, or what cargo has if the compiler has printed nothing.
 fn artifacts(messages: &str, succeeded: bool) -> std::result::Result<Vec<Artifact>, String> {
     let (mut artifacts, mut rendered, mut text) = (Vec::new(), String::new(), String::new());
     for message in Message::parse_stream(messages.as_bytes()) {
@@ -133,8 +128,8 @@ fn artifacts(messages: &str, succeeded: bool) -> std::result::Result<Vec<Artifac
     }
 }
 
-/// The programs that cargo has built, and the tests of the documentation. These come first, and after
-/// them the programs that wait for many processes, because they take longest.
+/// The tests of the documentation come first, and then the programs that wait for many processes,
+/// because these take longest.
 fn programs(artifacts: &[Artifact], share: Share) -> VecDeque<Program> {
     let doc_tests = Program {
         head: "   Doc-tests all".to_owned(),
@@ -150,7 +145,7 @@ fn programs(artifacts: &[Artifact], share: Share) -> VecDeque<Program> {
 }
 
 impl Program {
-    /// The program of an artifact, if it has tests.
+    /// Returns `None` if the artifact has no tests.
     fn of(artifact: &Artifact, share: Share) -> Option<Program> {
         let path = artifact
             .executable
@@ -182,7 +177,6 @@ impl Program {
         })
     }
 
-    /// Returns whether this program takes long, because it waits for many processes.
     fn waits(&self) -> bool {
         self.dir.ends_with("/tests") || self.alone.ends_with("--test processes")
     }
@@ -194,7 +188,6 @@ impl Program {
         run_logged(self.dir.as_ref(), &self.line, &log)
     }
 
-    /// Returns whether all its tests have passed, and prints its output.
     fn run(&self) -> bool {
         let (output, passed) = self
             .run_logged()

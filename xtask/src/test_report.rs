@@ -4,7 +4,6 @@ use regex_lite::Regex;
 
 use crate::Result;
 
-/// The tests of a step, read from its output.
 #[derive(Debug, Default)]
 pub(crate) struct TestReport {
     pub(crate) passed: usize,
@@ -59,8 +58,7 @@ impl TestReport {
         if is_test && line.contains(" --test ") && !empty.is_empty() {
             return Err(format!("without a test: {empty}").into());
         }
-        // Only `cargo xtask loom` compiles the loom models. In other builds their programs are
-        // empty.
+        // Without the flag of `cargo xtask loom`, the programs of the loom models are empty.
         let empty = report
             .empty
             .iter()
@@ -71,8 +69,8 @@ impl TestReport {
     }
 }
 
-/// The part of an output that is about failed tests, or `None` if no test failed. The last lines
-/// are the names of these tests, and the commands that run them alone.
+/// The part of an output that is about failed tests, with their names at its end; `None` if no test
+/// failed.
 pub(crate) fn failures(output: &str) -> Option<String> {
     let (mut shown, mut names) = (String::new(), String::new());
     let (mut program, mut failures) = ("", 0);

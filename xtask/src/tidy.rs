@@ -13,7 +13,6 @@ use crate::documents;
 use crate::modules;
 use crate::workspace::{Workspace, files};
 
-/// The text of each file, by its path from the root.
 pub(crate) type Tree = BTreeMap<String, String>;
 
 /// The files to which a rule applies, a pattern that they must not contain, and the advice.
@@ -27,14 +26,14 @@ const RULES: &[Rule] = &[
         "a path of one machine; make it relative",
     ),
     (
-        // Let chains came with Rust 1.88. `clippy::incompatible_msrv` checks only the standard
-        // library.
+        // `clippy::incompatible_msrv` checks only the standard library, and let chains came with
+        // Rust 1.88.
         |path| path.ends_with(".rs"),
         r"(?:^|\s)&& let |\blet [^;{}=]*= [^;{}]*\n\s*&& [^;]*\{$",
         "a let chain is younger than `rust-version`; nest the `if`s",
     ),
     (
-        // Numbers below 60000 count as ports. Tests use larger numbers for other things.
+        // Numbers from 60000 on are for other things than ports.
         |path| path.ends_with(".rs") && path.split('/').any(|name| name == "tests"),
         r"(?:127\.0\.0\.1:|0\.0\.0\.0:|localhost:|\[::1?\]:|LOCALHOST, |UNSPECIFIED, )(?:[1-9]\d{0,3}|[1-5]\d{4})\b",
         "bind to port 0, and read which it is",
@@ -62,7 +61,6 @@ const RULES: &[Rule] = &[
     ),
 ];
 
-/// Directories that are workspaces of their own.
 const OTHERS: &[&str] = &[
     "crates/evcore-bench/peers/",
     "crates/evcore-bench/user/",
@@ -113,7 +111,6 @@ pub(crate) fn check(workspace: &Workspace) -> Result {
     error_of(&faults.concat())
 }
 
-/// Returns an error with these lines, unless there are none.
 pub(crate) fn error_of(faults: &[String]) -> Result {
     match faults.is_empty() {
         true => Ok(()),
@@ -121,7 +118,6 @@ pub(crate) fn error_of(faults: &[String]) -> Result {
     }
 }
 
-/// The faults of single files.
 fn in_files(tree: &Tree) -> Vec<String> {
     let mut faults = Vec::new();
     let comment = pattern(r"(?m)(?:^|[ \t])//.*$");
@@ -168,8 +164,8 @@ fn headless(path: &str, text: &str) -> Vec<usize> {
     found.map(|at| at + 1).collect()
 }
 
-/// Maximum number of lines of a file. A longer file has more than one idea. The README of a
-/// published crate, and the program on the front page, should be read in two minutes.
+/// Maximum number of lines of a file, because a longer file has more than one idea. A crate's
+/// README and the program on the front page should be read in two minutes.
 fn most_lines(path: &str) -> usize {
     let is_readme = path.starts_with("crates/") && path.ends_with("/README.md");
     match path {

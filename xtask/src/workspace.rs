@@ -61,7 +61,6 @@ pub(crate) fn names_in(dir: &str, extension: &str) -> Result<Vec<String>> {
     Ok(names.collect())
 }
 
-/// The members that may go to a registry.
 pub(crate) fn published(workspace: &Workspace) -> impl Iterator<Item = &Package> {
     workspace
         .packages
@@ -77,7 +76,6 @@ pub(crate) fn has_default_features(package: &Package) -> bool {
     package.features.contains_key("default")
 }
 
-/// The directory of a package from the root.
 pub(crate) fn dir<'a>(package: &'a Package, workspace: &Workspace) -> &'a str {
     let dir = package.manifest_path.parent().expect("a file is in one");
     let dir = dir.strip_prefix(&workspace.workspace_root);

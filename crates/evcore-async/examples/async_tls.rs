@@ -5,7 +5,7 @@
 //!
 //! The last argument is the number of worker processes, 1 if it is left out. A client is
 //! disconnected if its handshake takes longer than 10 seconds, or if it is silent for 60 seconds
-//! (for one second if its worker stops). `kill -HUP` replaces the workers. A TLS session cannot
+//! (for one second while its worker stops). `kill -HUP` replaces the workers. A TLS session cannot
 //! move to another process, so a client that goes on sending keeps its old worker, for up to 30
 //! seconds.
 use std::{env, error::Error, io, sync::Arc, time::Duration};
@@ -23,10 +23,10 @@ use rustls::{
 const HANDSHAKE_MAX: Duration = Duration::from_secs(10);
 const IDLE_MAX: Duration = Duration::from_secs(60);
 
-/// The time for which a stop waits for the next bytes of a client.
+/// The time for which a stopping worker waits for the next bytes of a client.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// Waits until a stop has begun, and its grace is over. Returns 0, like a read at the end of the
+/// Waits until a stop has begun and the grace has passed. Returns 0, like a read at the end of the
 /// stream.
 async fn stops() -> io::Result<usize> {
     shutting_down().await;

@@ -3,9 +3,10 @@
 //!     cargo run --release --example axum_router --features hyper,serve -- 127.0.0.1:8080 4
 //!     curl http://127.0.0.1:8080/greet/alice
 //!
-//! axum is used without its features for tokio. Its router is a service of tower, which hyper calls.
-//! `axum::serve`, and layers with time limits (tower's `timeout`, tower-http's), need tokio's runtime. A
-//! handler has to be `Send`, so it cannot hold a stream or a sleep of this crate across an await.
+//! axum is used without its features for tokio. Its router is a service of tower, which hyper
+//! calls. `axum::serve`, and layers with time limits (tower's `timeout`, tower-http's), need
+//! tokio's runtime. A handler has to be `Send`, so it cannot hold a stream or a sleep of this crate
+//! across an await.
 use std::{env, error::Error};
 
 use axum::{

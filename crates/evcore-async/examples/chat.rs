@@ -2,10 +2,9 @@
 //!
 //!     cargo run --example chat -- 127.0.0.1:7007
 //!
-//! A client that does not read while 100 messages wait for it is disconnected. Ctrl-C ends the server.
-//! The server is one process, because the room is in its memory. Several workers would need a
-//! broker between them. The example `rooms` of `evcore-serve` has one worker, too, but keeps its
-//! clients in a reload.
+//! A client for which more than 100 messages wait is disconnected. Ctrl-C ends the server. The
+//! server is one process, because the room is in its memory. Several workers would need a broker
+//! between them. The example `rooms` of `evcore-serve` keeps its clients in a reload.
 use std::{cell::RefCell, collections::HashMap, env, error::Error, rc::Rc, time::Duration};
 
 use async_channel::{Receiver, Sender};
@@ -22,7 +21,6 @@ struct Room {
     clients: RefCell<HashMap<u64, Place>>,
 }
 
-/// The place of a client in the room.
 struct Place {
     queue: Sender<Message>,
     /// Dropping this sender ends the task of the client.
@@ -39,7 +37,7 @@ impl Room {
     }
 }
 
-/// A guard in the task of a client, which takes the client out of the room when the task ends.
+/// A guard, which takes a client out of the room when it is dropped.
 struct Member {
     room: Rc<Room>,
     number: u64,

@@ -3,11 +3,11 @@
 //!     cargo run --release --example hyper_hello --features hyper,serve -- 127.0.0.1:8080 4
 //!     curl http://127.0.0.1:8080/
 //!
-//! With `--h2` it speaks HTTP/2 (`curl --http2-prior-knowledge`). The workers share the accepting
-//! by their load. `kill -HUP` replaces them without losing a request of a busy client: a worker
-//! that stops announces the end of each connection with its next answer. It closes connections that
-//! are silent for a second. `kill -QUIT` stops the server in the same way, and Ctrl-C stops it at
-//! once.
+//! With `--h2`, the server speaks HTTP/2 (`curl --http2-prior-knowledge`). The workers share the
+//! accepting by their load. `kill -HUP` replaces the workers without losing a request of a busy
+//! client: a worker that stops announces the end of each connection with its next answer, and after
+//! a second closes the connections that are idle. `kill -QUIT` stops the server in the same way,
+//! and Ctrl-C stops it at once.
 use std::{convert::Infallible, env, error::Error};
 
 use evcore_async::{

@@ -3,10 +3,11 @@
 //!     cargo run --release --example hyper_proxy --features hyper,serve -- \
 //!         127.0.0.1:8081 127.0.0.1:8080 4
 //!
-//! The last argument is the number of worker processes, 1 if it is left out. A request gets 502 if the
-//! server cannot be reached, and 504 if connecting takes longer than 5 seconds or the answer longer than
-//! 60. Each worker keeps at most 64 idle connections, each for as long as the server keeps it. `kill
-//! -HUP` replaces the workers without losing a request, as in `hyper_hello`.
+//! The last argument is the number of worker processes, 1 if it is left out. A request gets 504 if
+//! connecting to the server takes longer than 5 seconds or its answer longer than 60, and 502 if
+//! the server fails in another way. Each worker keeps at most 64 idle connections to the server,
+//! until the server closes them or the worker stops. `kill -HUP` replaces the workers as in
+//! `hyper_hello`.
 use std::{
     cell::{Cell, RefCell},
     env,
@@ -45,12 +46,12 @@ type Body = Either<Incoming, Empty<Bytes>>;
 struct Upstream {
     address: Address,
     idle: RefCell<Vec<SendRequest<Incoming>>>,
-    /// True if a task waits for the worker's stop, to end the idle connections.
+    /// True if a task waits for the worker's stop, to close the idle connections.
     awaits_stop: Cell<bool>,
 }
 
 impl Upstream {
-    /// A connection that was used before, or a new one.
+    /// Returns a connection that was used before, or a new one.
     async fn sender(&self) -> Result<SendRequest<Incoming>, Box<dyn Error>> {
         loop {
             let idle = self.idle.borrow_mut().pop();

@@ -20,12 +20,13 @@ use crate::shared::{ResultSource, Shared};
 use crate::slot::Slot;
 use crate::wait_queue::WaitQueue;
 
-/// Threads for work that blocks or computes for long, such as name resolution, files and compression.
+/// Threads for work that blocks or computes for long, such as name resolution, files and
+/// compression.
 ///
 /// A job that comes while the pool is full waits for room, and jobs get room in the order in which
-/// they came. So poll the future of a job until it ends, or drop it. While a future that waits for
+/// they came. So poll the future of a job until it ends, or drop it: while a future that waits for
 /// room is not polled, the later jobs wait, too. If a future is dropped after the pool has taken
-/// its job, the job still runs to its end. A pool belongs to the executor in which it was made.
+/// its job, the job still runs. A pool belongs to the executor in which it was made.
 ///
 /// ```
 /// use evcore_async::{BlockingPool, Runtime};
@@ -45,16 +46,15 @@ pub struct BlockingPool {
     jobs: Rc<Jobs>,
 }
 
-/// The pool, and the tasks that wait until it has room.
 struct Jobs {
     pool: RefCell<Pool<Token, JobOutput>>,
     awaiting_room: WaitQueue,
-    /// The identity of the executor that takes the results.
     executor: u64,
 }
 
 impl BlockingPool {
-    /// Starts `threads` threads, for at most `limit` jobs at once.
+    /// Starts `threads` threads, for at most `limit` jobs at once. Running jobs and results that
+    /// are not taken yet count, too.
     ///
     /// # Errors
     ///
@@ -62,7 +62,7 @@ impl BlockingPool {
     ///
     /// # Panics
     ///
-    /// Outside a runtime, and if `threads` or `limit` is 0.
+    /// Outside a runtime. If `threads` or `limit` is 0.
     pub fn new(threads: usize, limit: usize) -> io::Result<Self> {
         let handle = Shared::current().handle().clone();
         let pool = Pool::new(threads, limit, move || handle.wake())?;
@@ -96,8 +96,7 @@ impl BlockingPool {
     ///
     /// # Panics
     ///
-    /// Outside a runtime, and if the calling task belongs to another executor than the pool,
-    /// because only the pool's executor takes the result.
+    /// If the calling task does not belong to the pool's executor, which alone takes the results.
     pub async fn run<T, F>(&self, job: F) -> Result<T, JoinError>
     where
         T: Send + 'static,
@@ -158,7 +157,7 @@ impl ResultSource for Jobs {
                 _ => None,
             });
             waker.flatten().into_iter().for_each(Waker::wake);
-            // A result that was not stored has no future that awaits it, and is dropped here.
+            // A result that was not stored has no future that awaits it.
             let dropped = catch_unwind(AssertUnwindSafe(|| drop(result)));
             panic = panic.or(dropped.err());
         }

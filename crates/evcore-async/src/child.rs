@@ -12,11 +12,12 @@ use crate::timeout::timeout;
 /// Interval at which the status of a child is read even if no signal comes.
 const WITHOUT_SIGNAL: Duration = Duration::from_secs(1);
 
-/// A child process. It keeps running when this value is dropped, like a child of the standard
+/// A child process, which keeps running when this value is dropped, like a child of the standard
 /// library.
 ///
-/// `get_mut` returns the [`std::process::Child`], which has the pipes. [`Watched`](crate::Watched) waits
-/// for a non-blocking pipe. A [`BlockingPool`](crate::BlockingPool) reads a blocking pipe.
+/// [`get_mut`](Self::get_mut) returns the [`std::process::Child`], which has the pipes.
+/// [`Watched`](crate::Watched) waits for a non-blocking pipe. A job of a
+/// [`BlockingPool`](crate::BlockingPool) can read a blocking pipe.
 ///
 /// ```
 /// use evcore_async::{Child, Runtime};
@@ -32,7 +33,7 @@ const WITHOUT_SIGNAL: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub struct Child {
     child: process::Child,
-    /// The signal (SIGCHLD) that reports the end of any child.
+    /// SIGCHLD, which reports the end of any child.
     ended: Signals,
 }
 
@@ -52,8 +53,8 @@ impl Child {
         Ok(Self { child, ended })
     }
 
-    /// Closes the child's standard input, and waits for its end. A later call returns the same
-    /// status.
+    /// Closes the child's standard input, and waits until the child ends. A later call returns the
+    /// same status.
     ///
     /// # Errors
     ///
@@ -61,21 +62,21 @@ impl Child {
     ///
     /// # Panics
     ///
-    /// Outside the runtime in which the child was started.
+    /// If the child runs, and the call is made outside the runtime in which the child was started.
     pub async fn wait(&mut self) -> io::Result<ExitStatus> {
         drop(self.child.stdin.take());
         loop {
             if let Some(status) = self.child.try_wait()? {
                 return Ok(status);
             }
-            // This has a timeout, because a shutdown waits for a sleep but not for a signal. The
-            // timeout is short, because no signal comes if the process blocks SIGCHLD, or if other
-            // code has replaced its handler.
+            // The wait has a timeout, because a shutdown waits for a sleep but not for a signal.
+            // The timeout is short, because the signal does not come if the process blocks it, or
+            // if other code has replaced its handler.
             let _ = timeout(WITHOUT_SIGNAL, self.ended.recv()).await;
         }
     }
 
-    /// Returns the standard library's child, which has its pipes, and the call that kills it.
+    /// Returns the standard library's child, for its pipes, or to kill the process.
     pub fn get_mut(&mut self) -> &mut process::Child {
         &mut self.child
     }

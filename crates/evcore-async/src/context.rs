@@ -1,9 +1,8 @@
 //! The loop that is lent to a future while it is polled.
 //!
-//! The poll of a future has no argument for the loop. So the loop is lent through a variable of the
-//! thread, for as long as the poll lasts. A closure that is passed to [`with`] uses nothing but the
-//! loop. It calls no future, no waker and no destructor of the application, because each of these
-//! may call [`with`], too.
+//! The poll of a future has no argument for the loop, so the loop is lent through a variable of the
+//! thread. A closure that is passed to [`with`] calls no future, no waker and no destructor of the
+//! application, because each of these may call [`with`], too.
 
 use std::any::Any;
 use std::cell::Cell;
@@ -31,10 +30,9 @@ pub(crate) trait Lent {
     fn add_background(&mut self, source: &dyn Source) -> Result<Token>;
     fn add_unwatched(&mut self) -> Result<Token>;
     fn remove(&mut self, token: Token);
-    /// Makes a task due. Returns true if the task is in the run queue, and false if its own token was
-    /// posted.
+    /// Makes a task due. Returns true if the task is in the run queue, and false if its own token
+    /// was posted.
     fn run(&mut self, task: Token) -> bool;
-    /// Posts the token of a main future.
     fn post_main(&mut self, main: Token);
     fn post(&mut self, token: Token);
     fn post_next(&mut self, token: Token);
@@ -43,7 +41,6 @@ pub(crate) trait Lent {
     fn arm(&mut self, token: Token, deadline: Instant);
     /// Makes a shutdown wait for a token that has no descriptor.
     fn hold(&mut self, token: Token);
-    /// Ends a [`hold`](Self::hold).
     fn release(&mut self, token: Token);
     fn turn(&self) -> u64;
     fn now(&self) -> Instant;
@@ -51,14 +48,13 @@ pub(crate) trait Lent {
     fn is_shutting_down(&self) -> bool;
 }
 
-/// A loop that is lent, and its executor.
 struct Loan<'a, L: Acceptor> {
     ev: &'a mut EventLoop<L>,
     executor: &'a dyn Any,
     run_queue: &'a RunQueue,
 }
 
-/// The timer of a sleep.
+/// The timer of a sleep, and of a [hold](Lent::hold).
 const SLEEP: Timer = Timer::READ;
 
 /// A long time by which an `Instant` can be moved on every system: some 30 years.
@@ -141,7 +137,7 @@ impl<L: Acceptor> Lent for Loan<'_, L> {
 
     fn now(&self) -> Instant {
         let clock = self.ev.clock();
-        // The loop's time is the beginning of the turn, which may be long ago.
+        // The loop's time stands still during a turn, which may have lasted long.
         let lasted_ns = clock
             .monotonic_ns_now()
             .saturating_sub(clock.monotonic_ns());
@@ -158,7 +154,7 @@ impl<L: Acceptor> Lent for Loan<'_, L> {
     }
 }
 
-/// Lends the loop of an executor to `call`, and to the functions that it calls.
+/// Lends the loop of an executor while `call` runs.
 pub(crate) fn enter<L: Acceptor, R>(
     ev: &mut EventLoop<L>,
     (run_queue, executor): (&RunQueue, &dyn Any),
@@ -207,7 +203,6 @@ pub(crate) fn with<R>(call: impl FnOnce(&mut dyn Lent) -> R) -> R {
     LENT.with(|lent| call(lent))
 }
 
-/// The loop that is lent, as an [`EdgeLoop`].
 pub(crate) struct LentLoop;
 
 impl EdgeLoop for LentLoop {

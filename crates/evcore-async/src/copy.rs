@@ -7,22 +7,21 @@ use std::task::{Context, Poll, ready};
 
 use futures_io::{AsyncRead, AsyncWrite};
 
-/// Maximum number of pieces that one poll copies in each direction, if the streams are always
-/// ready. After that, other tasks run.
+/// Maximum number of pieces that one poll copies in each direction before other tasks run.
 const PIECES: usize = 64;
 
 /// Size of the buffer of each direction.
 const BUFFER: usize = 16 * 1024;
 
-/// Copies in both directions until both streams have ended, and returns the number of bytes copied from
-/// `a` to `b`, and from `b` to `a`.
+/// Copies in both directions until both streams have ended, and returns the number of bytes copied
+/// from `a` to `b`, and from `b` to `a`.
 ///
-/// When one stream ends, the other one is closed for writing, and the other direction goes on. Nothing
-/// is read from a stream while the bytes read before cannot be written to the other stream.
+/// When one stream ends, the other one is closed for writing, and the other direction goes on.
+/// Nothing is read from a stream while the bytes read before cannot be written to the other stream.
 ///
 /// # Errors
 ///
-/// The first error of a stream.
+/// The first error of a stream. [`WriteZero`](io::ErrorKind::WriteZero) if a stream takes no byte.
 ///
 /// ```
 /// use evcore_async::{Runtime, TcpListener, TcpStream, copy_bidirectional, spawn_local};
@@ -60,10 +59,9 @@ where
     .await
 }
 
-/// The state of copying from one stream to the other.
 struct Direction {
     buffer: Box<[u8]>,
-    /// The part of the buffer that is not written yet.
+    /// The part of the buffer that was read and not written yet.
     held: std::ops::Range<usize>,
     copied: u64,
     /// True if bytes were written since the last flush.

@@ -1,4 +1,4 @@
-//! The errors of a runtime, and those of a stream that another executor uses or the loop evicts.
+//! The errors of runtimes and of streams.
 
 use std::io;
 
@@ -7,7 +7,8 @@ use std::io;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The caller was a future that a runtime of this thread polls.
+    /// The call was made in a future that a runtime or an executor of this thread polls, or in
+    /// [`Executor::enter`](crate::Executor::enter).
     #[error(
         "a runtime runs on this thread already: await the future in place of calling block_on, \
          or call block_on on another thread"
@@ -16,7 +17,7 @@ pub enum Error {
     /// The loop shut down before the future ended.
     #[error("the loop shut down before the future ended")]
     ShutDown,
-    /// The loop could not be built, or cannot go on.
+    /// The loop could not be built, has no free token, or cannot go on.
     #[error(transparent)]
     Loop(#[from] evcore::Error),
 }
@@ -38,7 +39,7 @@ impl From<Error> for io::Error {
 )]
 pub(crate) struct Foreign;
 
-/// Error of an idle connection that the loop closes to make room, or because it shuts down.
+/// The loop evicts an idle connection to make room, or because it shuts down.
 #[derive(Debug, thiserror::Error)]
 #[error("this connection was idle, and the loop closed it to make room or because it shuts down")]
 pub(crate) struct Evicted;

@@ -18,13 +18,12 @@ use crate::stuck::Watch;
 
 /// Polls tasks on a loop that the program drives by steps.
 ///
-/// Pass every step of the loop to [`on_step`](Self::on_step), which returns the steps of other
-/// tokens than the executor's. So a program that handles steps may use an asynchronous library, and
-/// an asynchronous server may run in the workers of `evcore-serve` or in a simulator.
+/// Pass every step of the loop to [`on_step`](Self::on_step), which returns the steps that the
+/// program handles. So a program that handles steps may use an asynchronous library, and an
+/// asynchronous server may run in the workers of `evcore-serve` or in a simulator.
 /// [`Runtime`](crate::Runtime) is an executor with its loop.
 ///
-/// A loop may have several executors. Pass each executor the steps that the previous one has handed
-/// back.
+/// A loop may have several executors. Pass each executor the steps that the previous one returned.
 ///
 /// ```
 /// use evcore::{EventLoop, Ready, Step};
@@ -81,7 +80,8 @@ impl Executor {
     ///
     /// # Panics
     ///
-    /// If a task panics, and [`set_resumes_panics`](Self::set_resumes_panics) is on.
+    /// If a task or the destructor of its output panics, and
+    /// [`set_resumes_panics`](Self::set_resumes_panics) is on.
     pub fn on_step<L: Acceptor>(
         &self,
         ev: &mut EventLoop<L>,
@@ -111,8 +111,8 @@ impl Executor {
         (!is_handled).then_some(step)
     }
 
-    /// Lends the loop to `call`, as to a future of this executor, so that
-    /// [`spawn_local`](crate::spawn_local), streams and sleeps find the loop.
+    /// Lends the loop to `call`, as to a future of this executor, so that `call` can make streams
+    /// and use [`spawn_local`](crate::spawn_local).
     pub fn enter<L: Acceptor, R>(&self, ev: &mut EventLoop<L>, call: impl FnOnce() -> R) -> R {
         self.shared.enter(ev, || {
             self.shared.end_orphans();
@@ -121,8 +121,7 @@ impl Executor {
         })
     }
 
-    /// Spawns a task, which is due at once. It is polled after the tasks that were due before it.
-    /// The executor makes at most 256 polls in a turn of the loop.
+    /// Spawns a task. The task is due at once, and a later step polls it.
     ///
     /// # Errors
     ///
@@ -138,29 +137,31 @@ impl Executor {
         self.enter(ev, || self.shared.spawn(future, at))
     }
 
-    /// Sets the maximum number of tasks at once. By default only the number of
-    /// [tokens](EventLoop::add_unwatched) limits them.
+    /// Sets the maximum number of tasks at once. A lower maximum ends no task. By default, only the
+    /// number of [tokens](EventLoop::add_unwatched) limits the tasks.
     pub fn set_tasks_max(&self, tasks: usize) {
         self.shared.tasks_max.set(tasks);
     }
 
-    /// Sets whether the panic of a task unwinds through [`on_step`](Self::on_step), and so ends the
-    /// worker. The task then counts as [aborted](crate::JoinError::Aborted). By default a panic
-    /// ends only its task, whose handle returns the panic as the
-    /// [error](crate::JoinError::Panicked).
+    /// Sets whether the panic of a task unwinds through [`on_step`](Self::on_step), or through the
+    /// call that aborts the task, so that the panic ends the worker. The task then counts as
+    /// [aborted](crate::JoinError::Aborted). By default, a panic ends only its task, whose handle
+    /// returns the panic as the [error](crate::JoinError::Panicked).
     pub fn set_resumes_panics(&self, resumes: bool) {
         self.shared.resumes_panics.set(resumes);
     }
 
-    /// Reports a future that does not return from a poll, with the place where its task was spawned, or
-    /// where [`block_on`](crate::Runtime::block_on) was called.
+    /// Reports a future that does not return from a poll, with the place where its task was
+    /// spawned, or where [`block_on`](crate::Runtime::block_on) was called.
     ///
-    /// A thread checks once in each `limit`, and reports a poll that it finds in two checks in a row.
-    /// The report therefore comes one to two times `limit` after the poll has begun. `report` runs on
-    /// that thread, which ends with the executor. A second call has no effect. The loop's
-    /// [watchdog](evcore::InstrumentOptions::watchdog) reports polls that take long but end.
-    /// [`spawned_at`](Self::spawned_at) returns the place where the task of such a slow step was
-    /// spawned.
+    /// A thread checks once in each `limit`. It reports a poll once, when it finds the poll in two
+    /// checks in a row. So the report comes one to two times `limit` after the poll has begun.
+    /// `report` runs on that thread, which ends after the executor is dropped. A second call has no
+    /// effect.
+    ///
+    /// The loop's [watchdog](evcore::InstrumentOptions::watchdog) reports polls that take long but
+    /// end. [`spawned_at`](Self::spawned_at) returns the place where the task of such a slow step
+    /// was spawned.
     ///
     /// # Errors
     ///
@@ -197,8 +198,9 @@ impl Executor {
         self.shared.tasks()
     }
 
-    /// Returns the place where the task of a token was spawned, even after the task has ended. `None` if
-    /// the token never belonged to a task of this executor, or if a later task uses its index.
+    /// Returns the place where the task of a token was spawned, even after the task has ended.
+    /// `None` if the token never belonged to a task of this executor, or if a later task has taken
+    /// the token's index.
     ///
     /// The [watchdog](evcore::InstrumentOptions::watchdog) reports a slow step by its token.
     #[must_use]
@@ -212,6 +214,11 @@ impl Executor {
     /// Dropping an executor also drops its tasks, but their tokens stay in the loop. There, the
     /// streams of the tasks still count as connections, and the loop refuses later descriptors with
     /// the same numbers. So clear an executor before you drop it, unless you drop its loop, too.
+    ///
+    /// # Panics
+    ///
+    /// If the destructor of a task panics, and [`set_resumes_panics`](Self::set_resumes_panics) is
+    /// on.
     pub fn clear<L: Acceptor>(&self, ev: &mut EventLoop<L>) {
         let panic = self.enter(ev, || self.drop_tasks());
         self.shared.resume(panic);

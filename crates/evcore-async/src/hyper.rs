@@ -101,8 +101,8 @@ impl Timer for LoopTimer {
     }
 }
 
-/// A sleep for hyper, which requires `Send`. hyper does not move a sleep to another thread as long
-/// as its connections stay on their thread. If a sleep is moved, the wrapper panics.
+/// A sleep for hyper, which requires `Send`. hyper uses a sleep on the thread of its connection. On
+/// another thread, the wrapper panics.
 struct LoopSleep(SendWrapper<Sleep>);
 
 impl Future for LoopSleep {
@@ -116,8 +116,8 @@ impl Future for LoopSleep {
 impl hyper::rt::Sleep for LoopSleep {}
 
 /// An executor for hyper that spawns each future as a task. At the
-/// [limit](crate::Executor::set_tasks_max) of tasks the future is dropped, which resets its HTTP/2
-/// stream.
+/// [limit](crate::Executor::set_tasks_max) of tasks, and if no token of the loop is free, the
+/// future is dropped. On a server, this resets the HTTP/2 stream.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LocalExecutor;
 

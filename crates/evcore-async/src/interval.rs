@@ -11,7 +11,7 @@ use crate::sleep::{Sleep, deadline_after, now, sleep_until};
 ///
 /// # Panics
 ///
-/// If the period is zero, and outside a runtime.
+/// If the period is zero. Outside a runtime.
 ///
 /// ```
 /// use evcore_async::{Runtime, interval};
@@ -37,7 +37,6 @@ pub fn interval(period: Duration) -> Interval {
 /// A source of ticks at a fixed rate. [`interval`] returns it.
 #[derive(Debug)]
 pub struct Interval {
-    /// The sleep until the next tick.
     sleep: Sleep,
     period: Duration,
 }
@@ -46,8 +45,8 @@ impl Interval {
     /// Waits for the next tick, and returns its due time.
     ///
     /// A tick that becomes due while no task waits is kept for the next call. If several ticks are
-    /// due at that call, it returns the first and skips the others. The later ticks keep the
-    /// original rate.
+    /// due at a call, the call returns the first and skips the others. Later ticks are a whole
+    /// number of periods after the first.
     pub async fn tick(&mut self) -> Instant {
         poll_fn(|cx| self.poll_tick(cx)).await
     }

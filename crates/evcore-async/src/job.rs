@@ -7,7 +7,6 @@ use std::thread;
 /// The output of a job, whatever its type.
 pub type JobOutput = Box<dyn Any + Send>;
 
-/// The result of a job, and the task that waits for it.
 #[derive(Default)]
 pub(crate) struct Job {
     pub(crate) result: Option<thread::Result<JobOutput>>,

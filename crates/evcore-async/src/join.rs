@@ -35,7 +35,7 @@ pub struct JoinHandle<T> {
     shared: Rc<Shared>,
     // Invariant: `Some` until the drop.
     task: Option<Rc<Task>>,
-    /// True if the output was taken.
+    /// True after a poll has returned the output.
     is_over: bool,
     output: PhantomData<Option<T>>,
 }
@@ -54,8 +54,9 @@ impl<T> JoinHandle<T> {
         self.task.as_ref().expect("it is taken by the drop")
     }
 
-    /// Ends the task, unless it has already ended. Its future is dropped, and its output is
-    /// [`JoinError::Aborted`]. A task that aborts itself ends after the present poll.
+    /// Drops the task's future, unless the task has ended. The handle then returns
+    /// [`JoinError::Aborted`]. A task that aborts itself ends after the present poll; if that poll
+    /// returns an output, the handle returns the output.
     pub fn abort(&self) {
         self.shared.abort(self.task());
     }

@@ -12,19 +12,22 @@
 //!
 //! # How it works
 //!
-//! Each thing that can wake a task is a token of the loop. A task is a token without a descriptor.
-//! A sleep is a token with a timer. A stream is a token with a descriptor, and with the wakers of
-//! the tasks that read and write. The executor keeps tasks, sleeps and streams in one table by
-//! token. A step of the loop wakes tasks or polls them. Tasks that were woken on the loop's thread
-//! are polled together in the step of the executor's token, up to 256 in a step. A task is polled
-//! in the step of its own token if another thread has woken it, or if the loop has instruments.
-//! Cancelling a future ends its token, and no step carries a token that has ended.
+//! A task is a token without a descriptor. A sleep is a token with a timer. A stream is a token
+//! with a descriptor, and with the wakers of the tasks that read and write. The executor keeps
+//! tasks, sleeps and streams in one table by token. A step of the loop wakes tasks or polls them.
+//!
+//! Tasks that are woken while the executor polls a task or handles a step are polled in the order
+//! of their wake-ups, many in one step of the executor's token. A task that is woken at another
+//! time or on another thread is polled in the step of its own token. If the loop has instruments,
+//! every task is polled in the step of its own token.
+//!
+//! Dropping a future ends its tokens, and no step carries a token that has ended.
 //!
 //! # In the simulator
 //!
-//! The same futures run on the loop of `evcore-sim`, over simulated sockets and time. Each process is an
-//! [`Executor`] with its loop. This program runs a server and two clients with a hundred seeds,
-//! while packets are late, buffers are full, reads and writes are short, and processes pause:
+//! The same futures run on the loop of `evcore-sim`, over simulated sockets and time. Each process
+//! is an [`Executor`] with its loop. This program runs a server and two clients with a hundred
+//! seeds, and with faults such as late packets, short reads and full buffers:
 //!
 //! ```
 //! use evcore::{EventLoop, Step};
@@ -77,7 +80,10 @@
 //! # Panics
 //!
 //! Calls that need the loop panic outside a runtime: [`spawn_local`], [`sleep`], [`Stream::new`]
-//! and others. No destructor of this crate panics outside a runtime.
+//! and others. *Outside a runtime* means: neither in a future that a [`Runtime`] or an [`Executor`]
+//! polls, nor in [`Executor::enter`]. No destructor of this crate panics outside a runtime.
+//!
+//! A sleep, a job and a wait for a shutdown panic if all 16 million tokens of the loop are in use.
 #![forbid(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
@@ -98,7 +104,7 @@ mod wait_queue;
 mod waker;
 mod yield_now;
 
-// What futures wait for.
+// Things that futures wait for.
 mod blocking;
 mod child;
 mod interval;

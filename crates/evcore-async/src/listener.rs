@@ -15,7 +15,8 @@ use crate::timeout::timeout;
 use crate::wait_queue::Place;
 use crate::watched::Watched;
 
-/// A TCP or Unix listener, or a listener of a simulator, which accepts a client when a task awaits one.
+/// A TCP or Unix listener, or a listener of a simulator, which accepts a client when a task awaits
+/// one.
 ///
 /// Clients that no task awaits stay in the backlog. So a server that limits its clients acquires a
 /// permit before it accepts.
@@ -55,6 +56,10 @@ impl Listener {
     /// # Errors
     ///
     /// The errors of [`evcore::Listener::bind`] and of [`new`](Self::new).
+    ///
+    /// # Panics
+    ///
+    /// Outside a runtime.
     pub fn bind(address: impl TryInto<Address, Error: Into<Error>>) -> io::Result<Self> {
         Self::new(evcore::Listener::bind(address)?)
     }
@@ -67,7 +72,7 @@ impl Listener {
 }
 
 impl<L: Acceptor<Stream: Transport>> Listener<L> {
-    /// Watches a listener until it is dropped.
+    /// Watches a listener, which counts as a connection of the loop, until the result is dropped.
     ///
     /// # Errors
     ///
@@ -81,19 +86,24 @@ impl<L: Acceptor<Stream: Transport>> Listener<L> {
         Ok(Self { watched })
     }
 
-    /// Waits for a client. One task at a time may wait: if two tasks wait, only the later one is woken.
+    /// Waits for a client. One task at a time may wait: if two tasks wait, only the later one is
+    /// woken.
     ///
     /// If the loop is at its limit of [connections](evcore::Builder::connections), the call waits
     /// until one of them ends. If descriptors or memory run out, the call tries again after half a
-    /// second. A client whose stream the poller refuses is closed.
+    /// second. A client whose stream cannot be watched is closed.
     ///
     /// # Errors
     ///
-    /// If the listener itself is broken, or if the calling task belongs to another runtime.
+    /// If the listener itself fails, or if the calling task belongs to another runtime.
+    ///
+    /// # Panics
+    ///
+    /// Outside a runtime.
     pub async fn accept(&self) -> io::Result<(Stream<L::Stream>, Address)> {
         let place = self.watched.shared().awaiting_room.place();
         loop {
-            // The pause limits each wait, because the end of a connection that is not this
+            // The timeout limits each wait, because the end of a connection that is not this
             // executor's wakes no task.
             while timeout(Backoff::PAUSE, poll_fn(|cx| poll_room(&place, cx)))
                 .await
@@ -118,14 +128,13 @@ impl<L: Acceptor<Stream: Transport>> Listener<L> {
         }
     }
 
-    /// The watched descriptor, for calls that this type does not offer.
+    /// Returns the watched descriptor, for calls that this type does not offer.
     #[must_use]
     pub fn watched(&self) -> &Watched<L> {
         &self.watched
     }
 }
 
-/// Waits until the loop has room for a connection.
 fn poll_room(place: &Place<'_>, cx: &mut Context<'_>) -> Poll<()> {
     if context::with(|lent| lent.is_full()) {
         place.wait(cx.waker());
@@ -134,7 +143,7 @@ fn poll_room(place: &Place<'_>, cx: &mut Context<'_>) -> Poll<()> {
     Poll::Ready(())
 }
 
-/// Accepts a client, or returns the error `WouldBlock`.
+/// Accepts a client, with `WouldBlock` as an error, because [`Watched`] waits on that error.
 fn accept<L: Acceptor>(listener: &L) -> io::Result<Accept<L::Stream>> {
     match listener.accept()? {
         Accept::WouldBlock => Err(io::ErrorKind::WouldBlock.into()),

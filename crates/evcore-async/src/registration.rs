@@ -11,7 +11,6 @@ use crate::context;
 use crate::shared::Shared;
 use crate::slot::Slot;
 
-/// A token of a sleep, of a job, of signals, or of a wait for the shutdown.
 pub(crate) struct Registration {
     shared: Rc<Shared>,
     token: Token,
@@ -59,7 +58,6 @@ impl Registration {
         self.token
     }
 
-    /// Uses the slot of this token.
     pub(crate) fn with_slot<R>(&self, call: impl FnOnce(&mut Slot) -> R) -> R {
         let called = self.shared.with_slot(self.token, call);
         called.expect("the slot is there until the drop")
@@ -70,7 +68,7 @@ impl Registration {
     ///
     /// # Panics
     ///
-    /// If another loop is lent, or none: the task could wait forever.
+    /// If the token's loop is not lent, because the task could then wait forever.
     pub(crate) fn poll_event(&self, cx: &Context<'_>) -> Poll<()> {
         self.assert_here();
         let waker = cx.waker().clone();
@@ -84,7 +82,6 @@ impl Registration {
         .0 // a waker is dropped here, when no slot is borrowed
     }
 
-    /// Asserts that the loop of this token is lent.
     pub(crate) fn assert_here(&self) {
         assert!(
             context::has_entered(self.shared.id()),

@@ -1,19 +1,18 @@
-//! The tasks that are due because they were woken on the loop's thread, in the order of their wake-ups.
+//! The tasks that were woken while the loop was lent, in the order of their wake-ups.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 
 use evcore::Token;
 
-/// The tasks of an executor that are due. One posted step, the step of the runner's token, polls many of
-/// them, because a posted step takes longer than most polls.
+/// The tasks of an executor that are due. One posted step, the step of the runner's token, polls
+/// many of them, because a posted step takes longer than most polls.
 pub(crate) struct RunQueue {
     /// The identity of the executor: a nonzero number that is unique in the process.
     pub(crate) id: u64,
-    /// The token whose step polls the tasks.
     pub(crate) runner: Token,
-    /// True if the loop has instruments. Each task is then polled in the step of its own token, so that
-    /// the instruments can name the task.
+    /// True if the loop has instruments. Each task is then polled in the step of its own token, so
+    /// that the instruments can name the task.
     pub(crate) is_stepwise: bool,
     due: RefCell<VecDeque<Token>>,
     /// True if the runner is posted, or if its step is polling tasks.
@@ -21,7 +20,7 @@ pub(crate) struct RunQueue {
     /// Number of tasks that still run before the main future (of `Runtime::block_on`), because they
     /// were due when it was woken.
     before_main: Cell<usize>,
-    /// The latest turn in which tasks were polled, and the number of polls that are left in it.
+    /// The latest turn in which the runner had a step, and the number of polls left in that turn.
     turn: Cell<u64>,
     polls_left: Cell<usize>,
 }
@@ -40,7 +39,7 @@ impl RunQueue {
         }
     }
 
-    /// Queues a task. Returns whether the runner has to be posted for it.
+    /// Queues a task. Returns whether the caller has to post the runner.
     #[inline]
     pub(crate) fn push(&self, task: Token) -> bool {
         self.due.borrow_mut().push_back(task);
@@ -56,14 +55,13 @@ impl RunQueue {
         }
     }
 
-    /// Returns whether the turn has a poll left.
     #[inline]
     pub(crate) fn may_poll(&self) -> bool {
         self.polls_left.get() > 0
     }
 
-    /// Takes the task that has been due for longest. Returns `None` if the main future runs next, or if the
-    /// turn has no poll left.
+    /// Takes the task that has been due for longest. Returns `None` if there is none, if the main
+    /// future runs next, or if the turn has no poll left.
     #[inline]
     pub(crate) fn pop(&self) -> Option<Token> {
         let before_main = self.before_main.get().checked_sub(1)?;
@@ -74,7 +72,7 @@ impl RunQueue {
         Some(task)
     }
 
-    /// Lets the main future, which is posted now, run before tasks that become due later.
+    /// Lets the main future, which the caller posts, run before tasks that become due later.
     pub(crate) fn give_way(&self) {
         if self.is_running.get() {
             let due = self.due.borrow().len();
@@ -82,7 +80,7 @@ impl RunQueue {
         }
     }
 
-    /// Ends a step of the runner. Returns whether the runner has to be posted again.
+    /// Ends a step of the runner. Returns whether the caller has to post the runner again.
     pub(crate) fn pause(&self) -> bool {
         self.before_main.set(usize::MAX);
         let is_due = !self.due.borrow().is_empty();

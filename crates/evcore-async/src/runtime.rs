@@ -64,12 +64,13 @@ impl<L: Acceptor> Runtime<L> {
     ///
     /// # Errors
     ///
-    /// [`Error::Nested`] within a future of a runtime. [`Error::ShutDown`] if the loop has [shut
-    /// down](EventLoop::shutdown) before the future ends. [`Error::Loop`] if the loop cannot go on.
+    /// [`Error::Nested`] in a future that a runtime or an executor polls. [`Error::ShutDown`] if
+    /// the loop has [shut down](EventLoop::shutdown) before the future ends. [`Error::Loop`] if the
+    /// loop has no free token, or cannot go on.
     ///
     /// # Panics
     ///
-    /// If the future panics, and if a task panics while
+    /// If the future panics. If a task panics, and
     /// [`set_resumes_panics`](Executor::set_resumes_panics) is on.
     #[track_caller]
     pub fn block_on<F: Future>(&mut self, future: F) -> Result<F::Output, Error> {
@@ -93,8 +94,6 @@ impl<L: Acceptor> Runtime<L> {
         output.unwrap_or_else(|panic| resume_unwind(panic))
     }
 
-    /// Runs turns of the loop until `poll` returns ready. Each step of the main future's token
-    /// calls `poll`.
     fn run<T>(
         &mut self,
         (main, at): (Token, &'static Location<'static>),
@@ -118,7 +117,7 @@ impl<L: Acceptor> Runtime<L> {
         }
     }
 
-    /// Spawns a task, which runs in the next [`block_on`](Self::block_on).
+    /// Spawns a task, which runs during the next call of [`block_on`](Self::block_on).
     ///
     /// # Errors
     ///

@@ -11,15 +11,15 @@ use crate::stream::TcpStream;
 
 impl Executor {
     /// Serves as a worker of `evcore-serve` until the worker stops. `client` returns the future of
-    /// each accepted client, which is spawned as a task. A client is closed if the poller refuses
-    /// its stream, or if the executor has as many tasks as its [limit](Self::set_tasks_max).
+    /// each accepted client, which is spawned as a task. A client is closed if its stream cannot be
+    /// [watched](TcpStream::new), or if its task cannot be [spawned](Self::spawn).
     ///
     /// A worker that stops accepts no further client, and ends when its
-    /// [shutdown](crate::shutting_down) is complete, or when the
-    /// [timeout](evcore_serve::Server::stop_timeout) has passed. So a task should end after its present
-    /// request. To notice the stop, it awaits [`shutting_down`](crate::shutting_down), or calls
-    /// [`is_shutting_down`](crate::is_shutting_down) after each request. The tasks that are left are
-    /// dropped with the executor.
+    /// [shutdown](crate::shutting_down) is complete, at the latest after the
+    /// [timeout](evcore_serve::Server::stop_timeout). So a task should end after its present
+    /// request. To notice the stop, a task awaits [`shutting_down`](crate::shutting_down), or calls
+    /// [`is_shutting_down`](crate::is_shutting_down) after each request. The tasks that are left
+    /// are dropped with the executor.
     ///
     /// ```no_run
     /// use evcore_async::{Executor, TcpStream};
@@ -44,8 +44,9 @@ impl Executor {
     /// # Panics
     ///
     /// If the server has a [handover](evcore_serve::Server::handover), because a task cannot be
-    /// moved to another process. If a task panics, and
-    /// [`set_resumes_panics`](Self::set_resumes_panics) is on.
+    /// moved to another process.
+    ///
+    /// If a task panics, and [`set_resumes_panics`](Self::set_resumes_panics) is on.
     #[track_caller]
     pub fn serve<F: Future<Output: 'static> + 'static>(
         &self,

@@ -1,4 +1,5 @@
-//! The state that an executor shares with the futures that it polls: a slot for each of their tokens.
+//! The state that an executor shares with the futures that it polls: a slot for each of their
+//! tokens.
 //!
 //! No slot is borrowed while a future, a waker or a destructor of the application runs. A loop is
 //! *lent* while the code of a future may use it (see `context`).
@@ -25,49 +26,45 @@ use crate::task::Task;
 use crate::wait_queue::WaitQueue;
 use crate::waker::{MainWaker, Remote, TaskWaker};
 
-/// Maximum number of stream calls that a task may make in one poll, because all other tasks wait
+/// Maximum number of stream calls that a task may make in one poll, because the other tasks wait
 /// meanwhile.
 const CALLS_MAX: u32 = 128;
 
-/// Maximum number of task polls in a turn, the same as the default of `Budgets::posted`. The rest is
-/// polled in the next turn.
+/// Maximum number of polls from the run queue in a turn, the same as the default of
+/// `Budgets::posted`.
 const POLLS_MAX: usize = 256;
 
-/// The most bytes that hyper receives in one call.
+/// Maximum number of bytes that hyper receives in one call.
 #[cfg(feature = "hyper")]
 const SCRATCH: usize = 64 * 1024;
 
-/// The payload of a panic.
 pub(crate) type Panic = Box<dyn Any + Send>;
 
-/// The state of an executor.
 pub(crate) struct Shared {
     remote: Arc<Remote>,
     run_queue: RunQueue,
     slots: RefCell<SecondaryMap<Slot>>,
-    /// The tokens that have ended while the loop was not lent, with the descriptors that they watch. They
-    /// are still in the loop, and each has the slot of an orphan.
+    /// The tokens that ended while the loop was not lent, with their slots and descriptors. The
+    /// loop still has these tokens.
     orphans: RefCell<Vec<(Token, Box<dyn Any>)>>,
-    /// True if the executor is dropped, so that nothing removes orphans from the loop any more.
+    /// True if the executor is dropped, so that nothing removes orphans from the loop.
     is_gone: Cell<bool>,
     /// The place where the task of each token was spawned, kept after the task has ended.
     locations: RefCell<SecondaryMap<&'static Location<'static>>>,
     /// Tasks that have ended, whose memory later tasks use.
     spare_tasks: RefCell<Vec<Rc<Task>>>,
-    /// The tasks whose `accept` waits until the loop has room for a connection. All of them are
-    /// woken when a connection of this executor ends, because the listener of the first one may
+    /// The tasks whose `accept` waits until the loop has room for a connection. When a connection
+    /// of this executor ends, all of them are woken, because the listener of the first task may
     /// have no client.
     pub(crate) awaiting_room: WaitQueue,
-    /// The number of tasks that have not ended, and its limit.
     tasks: Cell<usize>,
     pub(crate) tasks_max: Cell<usize>,
     /// Number of stream calls that the task being polled may still make.
     calls_left: Cell<u32>,
-    /// The pools of threads, which wake the loop when they have results.
     result_sources: RefCell<Vec<Weak<dyn ResultSource>>>,
     #[cfg(feature = "hyper")]
     scratch: RefCell<Box<[u8]>>,
-    /// The thread that reports stuck polls, if there is one.
+    /// The thread that reports stuck polls.
     pub(crate) watch: OnceCell<Watch>,
     /// True if the panic of a task unwinds through the executor (`set_resumes_panics`).
     pub(crate) resumes_panics: Cell<bool>,
@@ -98,23 +95,20 @@ impl Shared {
         }
     }
 
-    /// The identity of this executor: a number that is unique in the process.
     #[inline]
     pub(crate) fn id(&self) -> u64 {
         self.run_queue.id
     }
 
-    /// The handle of the loop.
     pub(crate) fn handle(&self) -> &Handle {
         &self.remote.handle
     }
 
-    /// Keeps a slot under a token.
     pub(crate) fn insert(&self, token: Token, slot: Slot) {
         self.slots.borrow_mut().insert(token, slot);
     }
 
-    /// Passes the slot of a token to `call`; returns `None` if the token has no slot here.
+    /// Passes the slot of a token to `call`. Returns `None` if the token has no slot.
     #[inline]
     pub(crate) fn with_slot<R>(
         &self,
@@ -124,8 +118,8 @@ impl Shared {
         self.slots.borrow_mut().get_mut(token).map(call)
     }
 
-    /// Removes a token from the loop, and then drops the owner of its descriptor. If the loop is not
-    /// lent, both wait as an orphan. The token wakes no task any more.
+    /// Removes a token from the loop, and then drops the owner of its descriptor. If the loop is
+    /// not lent, both wait as an orphan, which wakes no task.
     pub(crate) fn end(&self, token: Token, owner: impl Any) {
         let slot = self.slots.borrow_mut().remove(token);
         if has_entered(self.id()) {
@@ -141,8 +135,7 @@ impl Shared {
         }
     }
 
-    /// Closes the descriptors of the orphans, because the executor is being dropped. A loop that belongs
-    /// to the program keeps their tokens.
+    /// Closes the descriptors of the orphans. Their tokens stay in the loop.
     pub(crate) fn on_executor_dropped(&self) {
         self.is_gone.set(true);
         drop(self.orphans.take());
@@ -159,13 +152,11 @@ impl Shared {
         }
     }
 
-    /// Returns whether there are orphans, which are still in the loop.
     #[inline]
     pub(crate) fn has_orphans(&self) -> bool {
         !self.orphans.borrow().is_empty()
     }
 
-    /// The waker of a main future, which `Runtime::block_on` polls.
     pub(crate) fn main_waker(&self, token: Token) -> Waker {
         let remote = Arc::clone(&self.remote);
         Waker::from(Arc::new(MainWaker { token, remote }))
@@ -183,7 +174,6 @@ impl Shared {
         })
     }
 
-    /// Lends a loop to `call`, and to the functions that it calls.
     pub(crate) fn enter<L: Acceptor, R>(
         self: &Rc<Self>,
         ev: &mut EventLoop<L>,
@@ -192,7 +182,7 @@ impl Shared {
         enter(ev, (&self.run_queue, self), call)
     }
 
-    /// Begins a task, and makes it due. The loop must be lent.
+    /// Begins a task, which is due at once. The loop must be lent.
     pub(crate) fn begin_task<F>(
         &self,
         token: Token,
@@ -213,9 +203,9 @@ impl Shared {
         task
     }
 
-    /// Polls the tasks that are due. The loop must be lent.
+    /// Polls the tasks of the run queue. The loop must be lent.
     fn run_due(&self, turn: u64) {
-        /// Ends the runner's step, even if a task panics, and posts the runner again if tasks are left.
+        /// Ends the runner's step, even if a task panics.
         struct Pause<'a>(&'a RunQueue);
         impl Drop for Pause<'_> {
             fn drop(&mut self) {
@@ -247,15 +237,14 @@ impl Shared {
         drop(watched);
         if is_over {
             self.end_task(&task);
-            // The output is dropped here if the task has no handle.
+            // Without a handle, the output is dropped here.
             let recycled = catch_unwind(AssertUnwindSafe(|| self.recycle(task)));
             self.resume(recycled.err());
         }
     }
 
-    /// Resumes the panic of an ended task if panics unwind through the executor
-    /// (`set_resumes_panics`). If the thread already panics, drops the payload, because a second
-    /// panic would abort the process.
+    /// Resumes a panic if panics unwind through the executor. If the thread already panics, drops
+    /// the payload, because a second panic would abort the process.
     pub(crate) fn resume(&self, panic: Option<Panic>) {
         let panic = panic.filter(|_| self.resumes_panics.get() && !thread::panicking());
         if let Some(panic) = panic {
@@ -286,7 +275,7 @@ impl Shared {
         }
     }
 
-    /// Keeps an unused task, so that a later task can use its memory.
+    /// Keeps the memory of a task for a later one, unless the task's handle, slot or waker exists.
     #[inline]
     pub(crate) fn recycle(&self, mut task: Rc<Task>) {
         let is_spare = Rc::get_mut(&mut task).is_some_and(Task::clear);
@@ -295,7 +284,6 @@ impl Shared {
         }
     }
 
-    /// The number of tasks that have not ended.
     pub(crate) fn tasks(&self) -> usize {
         self.tasks.get()
     }
@@ -304,8 +292,8 @@ impl Shared {
         self.locations.borrow().get(token).copied()
     }
 
-    /// Begins the poll of a future: resets the number of calls that it may make, and reports the poll to
-    /// the thread that watches for stuck polls, if there is one.
+    /// Begins the poll of a future, which the thread for stuck polls watches until the result is
+    /// dropped.
     #[inline]
     pub(crate) fn begin_poll(
         &self,
@@ -315,14 +303,13 @@ impl Shared {
         self.watch.get().map(|watch| watch.begin(at()))
     }
 
-    /// Lets a future make stream calls again.
     #[inline]
     pub(crate) fn reset_calls(&self) {
         self.calls_left.set(CALLS_MAX);
     }
 
     /// Counts a stream call. If the task has used up the calls of this poll, returns false and
-    /// wakes the task, so that it makes its other calls in the next poll.
+    /// wakes the task, which goes on in its next poll.
     #[inline]
     pub(crate) fn may_call(&self, waker: &Waker) -> bool {
         match self.calls_left.get() {
@@ -353,8 +340,8 @@ impl Shared {
         *self.scratch.borrow_mut() = scratch;
     }
 
-    /// Handles a report of the loop for a token, in the turn with this number. Returns false if the
-    /// token has no slot here. The loop must be lent.
+    /// Handles a `Step::Ready`. Returns false if the token is not this executor's. The loop must be
+    /// lent.
     pub(crate) fn on_ready(&self, token: Token, ready: Ready, turn: u64) -> bool {
         if token == self.run_queue.runner {
             self.run_due(turn);
@@ -368,7 +355,7 @@ impl Shared {
         true
     }
 
-    /// Wakes the task whose timer has expired. Returns the same as [`on_ready`](Self::on_ready).
+    /// Wakes the task whose timer has expired. Returns false if the token is not this executor's.
     pub(crate) fn on_expired(&self, token: Token) -> bool {
         let Some(waker) = self.with_slot(token, Slot::on_expired) else {
             return false;
@@ -377,8 +364,8 @@ impl Shared {
         true
     }
 
-    /// Handles the eviction of an idle connection, whose reader is woken. Returns the same as
-    /// [`on_ready`](Self::on_ready).
+    /// Wakes the reader of a connection that is evicted. Returns false if the token is not this
+    /// executor's.
     pub(crate) fn on_evict(&self, token: Token) -> bool {
         let Some(waker) = self.with_slot(token, Slot::on_evict) else {
             return false;
@@ -387,7 +374,7 @@ impl Shared {
         true
     }
 
-    /// Wakes the futures that wait for a shutdown, which has begun. The loop must be lent.
+    /// Wakes the futures that wait for a shutdown. The loop must be lent.
     pub(crate) fn on_shutting_down(&self) {
         let mut wakers = Vec::new();
         for (token, slot) in self.slots.borrow_mut().iter_mut() {
@@ -399,15 +386,14 @@ impl Shared {
         wakers.into_iter().for_each(Waker::wake);
     }
 
-    /// Registers a source, whose results are taken each time the loop is woken, until the source is
-    /// dropped.
+    /// Adds a source, whose results are taken at each `Step::Woken` until the source is dropped.
     pub(crate) fn add_result_source(&self, source: &Rc<dyn ResultSource>) {
         let mut all = self.result_sources.borrow_mut();
         all.retain(|source| source.strong_count() > 0);
         all.push(Rc::downgrade(source));
     }
 
-    /// Takes the results that a wake-up of the loop has announced. The loop must be lent.
+    /// Takes the results of all sources. The loop must be lent.
     pub(crate) fn take_results(&self) {
         let living = self
             .result_sources

@@ -15,11 +15,11 @@ use crate::slot::{Event, Slot};
 /// Waits until a [shutdown](evcore::EventLoop::shutdown) of the loop begins. A task of a server
 /// should then finish its present work, and end.
 ///
-/// The shutdown is complete when its timeout has passed, or when no work is left. Work is a watched
-/// descriptor (except those of `Signals`), and a task that is due, that sleeps, or that waits for a
-/// [`BlockingPool`](crate::BlockingPool) or a [`Child`](crate::Child). So a task that accepts
-/// clients should drop its listener. The shutdown does not wait for tasks that only another thread
-/// or a signal can wake.
+/// The shutdown is complete when its timeout has passed, or when no work is left. A watched
+/// descriptor is work (except those of [`Signals`](crate::Signals)), and so is a task that is due,
+/// that sleeps, or that waits for a [`BlockingPool`](crate::BlockingPool) or a
+/// [`Child`](crate::Child). So a task that accepts clients should drop its listener. The shutdown
+/// does not wait for tasks that only another thread or a signal can wake.
 ///
 /// ```
 /// use evcore_async::{Runtime, handle, shutting_down, spawn_local};
@@ -44,7 +44,7 @@ pub fn shutting_down() -> ShuttingDown {
     ShuttingDown { registration: None }
 }
 
-/// Returns whether a shutdown of the loop has begun. If so, a server should answer a request as the
+/// Returns whether a shutdown of the loop has begun. A server should then answer a request as the
 /// last one of its connection.
 ///
 /// # Panics

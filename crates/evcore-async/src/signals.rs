@@ -17,8 +17,9 @@ use crate::slot::{Event, Signal, Slot};
 /// Receives a signal of this process until the value is dropped. Several values may receive the
 /// same signal.
 ///
-/// It is not a connection: it does not count against the loop's limit, and a shutdown does not wait for
-/// it. The signal handler stays installed when the value is dropped, and then does nothing.
+/// A shutdown of the loop does not wait for a `Signals`, and the loop's limit of connections does
+/// not count it. After the drop, the signal does not get back its default action, because the
+/// signal handler stays installed.
 ///
 /// ```
 /// use evcore_async::{Runtime, Signals};
@@ -42,8 +43,8 @@ impl Signals {
     ///
     /// # Errors
     ///
-    /// [`InvalidInput`](io::ErrorKind::InvalidInput) for a signal that no program should handle, such as
-    /// SIGKILL or SIGSEGV. The errors of the system.
+    /// [`InvalidInput`](io::ErrorKind::InvalidInput) for a signal that no program should handle,
+    /// such as SIGKILL or SIGSEGV. The errors of the system.
     ///
     /// # Panics
     ///

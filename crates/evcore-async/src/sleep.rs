@@ -10,10 +10,11 @@ use crate::context;
 use crate::registration::Registration;
 use crate::slot::{Event, Slot};
 
-/// Waits for the given time. The sleep ends in the next turn of the loop at the earliest, and never
-/// before the time has passed.
+/// Waits for the given time. In a task, the sleep ends in the next turn of the loop at the
+/// earliest, even if the time is zero.
 ///
-/// The time counts from this call, and is rounded up to a whole millisecond.
+/// The time counts from this call. The loop rounds the deadline up to a whole millisecond of its
+/// clock, so the sleep does not end early.
 ///
 /// # Panics
 ///
@@ -61,8 +62,8 @@ pub fn now() -> Instant {
 
 /// A future that ends at a point in time. [`sleep`] and [`sleep_until`] return it.
 ///
-/// Once polled, a sleep is a token with a timer. [Moving](Self::reset) it to a later time costs one
-/// store in the timer queue.
+/// Once polled, a sleep is a token with a timer. [Moving](Self::reset) the sleep to a later time
+/// costs one store in the loop's default timer queue.
 #[must_use = "a future does nothing unless it is polled"]
 pub struct Sleep {
     deadline: Instant,
@@ -77,8 +78,8 @@ impl Sleep {
         self.deadline
     }
 
-    /// Moves the sleep to another point in time, even if it has ended. A task that waits for it keeps
-    /// waiting.
+    /// Moves the end of the sleep to another point in time, even if the sleep has ended. A task
+    /// that waits for the sleep keeps waiting.
     ///
     /// # Panics
     ///
@@ -115,8 +116,8 @@ fn arm(registration: &Registration, deadline: Instant) {
     context::with(|lent| lent.arm(registration.token(), deadline));
 }
 
-/// Returns the point in time that is `time` after `from`, or some 30 years after it if the system cannot
-/// represent that point.
+/// Returns the point in time that is `time` after `from`, or some 30 years after `from` if the
+/// system cannot represent that point.
 pub(crate) fn deadline_after(from: Instant, time: Duration) -> Instant {
     from.checked_add(time)
         .unwrap_or_else(|| from + context::FAR)

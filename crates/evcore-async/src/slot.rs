@@ -11,7 +11,6 @@ use evcore::Ready;
 use crate::job::Job;
 use crate::task::Task;
 
-/// The state of a token, by its purpose.
 pub(crate) enum Slot {
     Task(Rc<Task>),
     Source(Source),
@@ -36,34 +35,29 @@ pub(crate) struct Source {
     pub(crate) activity: Activity,
 }
 
-/// The use of a connection. The loop may close an idle connection.
 #[derive(Clone, Copy, Default, PartialEq)]
 pub(crate) enum Activity {
     #[default]
     Busy,
     Idle,
-    /// The loop wants to close the connection, which is idle.
+    /// The loop evicts the connection, which was idle.
     Evicted,
 }
 
-/// An event that happens once, and the task that waits for it.
 #[derive(Default)]
 pub(crate) struct Event {
     pub(crate) has_happened: bool,
     pub(crate) waker: Option<Waker>,
 }
 
-/// A signal: the receiving end of the pipe to which the handler writes, and the event.
 pub(crate) struct Signal {
+    /// The end of the pipe to which the signal handler writes.
     pub(crate) receiver: UnixStream,
     pub(crate) event: Event,
 }
 
-/// The reaction of an executor to a step.
 pub(crate) enum Reaction {
-    /// Polls the task.
     Poll,
-    /// Wakes these tasks.
     Wake([Option<Waker>; 2]),
 }
 
@@ -77,14 +71,13 @@ impl Slot {
             Self::Task(_) => Reaction::Poll,
             Self::Source(source) => Reaction::Wake(source.on_ready(ready)),
             Self::Signal(signal) => Reaction::Wake([signal.on_ready(), None]),
-            // An orphan wakes no task, and the other tokens are never posted.
+            // An orphan wakes no task, and nothing posts the other tokens.
             Self::Sleep(_) | Self::Shutdown(_) | Self::Job(_) | Self::Orphan => {
                 Reaction::Wake([None, None])
             }
         }
     }
 
-    /// The event for which a task waits.
     pub(crate) fn event(&mut self) -> Option<&mut Event> {
         match self {
             Self::Sleep(event) | Self::Shutdown(event) => Some(event),
@@ -93,7 +86,6 @@ impl Slot {
         }
     }
 
-    /// Records that a timer has expired, and returns the waker of the task that waits for it.
     pub(crate) fn on_expired(&mut self) -> Option<Waker> {
         match self {
             Self::Sleep(event) => event.happen(),
@@ -101,9 +93,9 @@ impl Slot {
         }
     }
 
-    /// Records an eviction, and returns the waker of the task that reads. Does nothing for a busy
-    /// connection. (The loop still counts a busy connection as idle if its idle read was dropped
-    /// while the loop was not lent.)
+    /// Records an eviction, and returns the waker of the reader. Does nothing for a busy
+    /// connection, which the loop still counts as idle if its idle read was dropped while the loop
+    /// was not lent.
     pub(crate) fn on_evict(&mut self) -> Option<Waker> {
         match self {
             Self::Source(source) if source.activity == Activity::Idle => {
@@ -139,7 +131,6 @@ impl Signal {
 }
 
 impl Event {
-    /// Records that the event has happened, and returns the waker of the task that waits for it.
     pub(crate) fn happen(&mut self) -> Option<Waker> {
         self.has_happened = true;
         self.waker.take()

@@ -10,16 +10,15 @@ use crate::join::JoinHandle;
 use crate::shared::Shared;
 
 /// Spawns a task on the executor that polls the caller. The task is due at once, and is polled
-/// after the tasks that were due before it. The executor makes at most 256 polls in a turn of the
-/// loop.
+/// after the present poll, in this turn of the loop or in a later one.
 ///
 /// The future need not be `Send`, because it never leaves this thread.
 ///
 /// # Panics
 ///
 /// Outside a runtime. If the executor has as many tasks as its
-/// [limit](crate::Executor::set_tasks_max), or if all tokens of the loop are in use. By default
-/// only the number of tokens limits the tasks.
+/// [limit](crate::Executor::set_tasks_max) (by default, there is no limit), or if all tokens of the
+/// loop are in use.
 ///
 /// ```
 /// use evcore_async::{Runtime, spawn_local};
@@ -41,13 +40,12 @@ pub fn spawn_local<F: Future<Output: 'static> + 'static>(future: F) -> JoinHandl
     }
 }
 
-/// Spawns a task as [`spawn_local`] does, if there are fewer tasks than the
-/// [limit](crate::Executor::set_tasks_max).
+/// Spawns a task as [`spawn_local`] does, or returns the future if there are too many tasks.
 ///
 /// # Errors
 ///
-/// [`Refused`] with the future, if there are as many tasks as the limit, or if all tokens of the
-/// loop are in use.
+/// [`Refused`] with the future, if there are as many tasks as the
+/// [limit](crate::Executor::set_tasks_max), or if all tokens of the loop are in use.
 ///
 /// # Panics
 ///
@@ -83,7 +81,7 @@ pub fn try_spawn_local<F: Future<Output: 'static> + 'static>(
 pub struct Refused<F> {
     /// The future.
     pub future: F,
-    /// The limit. If no token of the loop is free, the number of tasks.
+    /// The limit; if no token of the loop is free, the number of tasks.
     pub limit: usize,
 }
 
@@ -96,8 +94,7 @@ impl<F> fmt::Debug for Refused<F> {
 }
 
 impl Shared {
-    /// Begins a task, which is due at once. Returns the future if there are as many tasks as the
-    /// limit, or if no token is free. The loop must be lent.
+    /// Begins a task, which is due at once. The loop must be lent.
     pub(crate) fn spawn<F: Future<Output: 'static> + 'static>(
         self: &Rc<Self>,
         future: F,

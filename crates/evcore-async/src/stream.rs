@@ -16,7 +16,7 @@ use crate::watched::Watched;
 /// A TCP or Unix connection, or the connection of a simulator.
 ///
 /// A shared reference to a stream is a reader and a writer, too, so one task may read while another
-/// writes. Dropping the stream closes the connection, and leaves nothing in the loop.
+/// writes. Dropping the stream closes the connection.
 ///
 /// ```
 /// use evcore_async::{Runtime, TcpListener, TcpStream, timeout};
@@ -48,15 +48,19 @@ pub type TcpStream = Stream;
 pub type UnixStream = Stream;
 
 impl Stream {
-    /// Connects to an address: `127.0.0.1:80`, `[::1]:80` or `unix:/run/socket`. A name is not resolved;
-    /// a [`BlockingPool`](crate::BlockingPool) does that.
+    /// Connects to an address: `127.0.0.1:80`, `[::1]:80` or `unix:/run/socket`. A name is an
+    /// error; a job of a [`BlockingPool`](crate::BlockingPool) can resolve it.
     ///
     /// If the peer does not answer, the call waits until the system gives up, which takes some
     /// minutes over TCP. To limit the time, drop the future, as [`timeout`](crate::timeout) does.
     ///
     /// # Errors
     ///
-    /// The error of the connect, and the errors of [`new`](Self::new).
+    /// The error of the address or of the connect, and the errors of [`new`](Self::new).
+    ///
+    /// # Panics
+    ///
+    /// Outside a runtime.
     pub async fn connect(address: impl TryInto<Address, Error: Into<Error>>) -> io::Result<Self> {
         let address = address.try_into().map_err(Into::into)?;
         Self::connect_with(&ConnectOptions::new(), &address).await
@@ -92,7 +96,11 @@ impl<S: Transport + Source> Stream<S> {
     ///
     /// # Errors
     ///
-    /// The errors of [`connect`](Self::connect).
+    /// The error of the connect, and the errors of [`new`](Self::new).
+    ///
+    /// # Panics
+    ///
+    /// Outside a runtime.
     pub async fn connect_with<C>(connector: &C, address: &Address) -> io::Result<Self>
     where
         C: Connector<Stream = S>,
@@ -105,7 +113,7 @@ impl<S: Transport + Source> Stream<S> {
     }
 
     /// Waits until bytes have arrived, receives them, and returns their number. 0 means the end of
-    /// the stream.
+    /// the stream, unless `buffer` is empty.
     ///
     /// # Errors
     ///
@@ -116,14 +124,15 @@ impl<S: Transport + Source> Stream<S> {
     }
 
     /// Receives as [`read`](Self::read) does. While the call waits, the connection is
-    /// [idle](evcore::EventLoop::set_idle): the loop may close it to make room for a client of the
-    /// loop's own listeners, and closes it in a graceful shutdown. Use this call between two
+    /// [idle](evcore::EventLoop::set_idle): the loop may evict it to make room for a client of the
+    /// loop's own listeners, and evicts it in a graceful shutdown. Use this call between two
     /// requests.
     ///
-    /// A connection that moves to another worker leaves its task first. The task returns the result of
-    /// [`into_inner`](Self::into_inner) and the state of the connection as bytes, and the worker adds
-    /// both to its [`Connections`](evcore::Connections). `evcore-serve` then hands the connection
-    /// over with its state. The worker that receives it makes a stream of it.
+    /// A connection that moves to another worker leaves its task first. The task returns the result
+    /// of [`into_inner`](Self::into_inner) and the state of the connection as bytes, and the
+    /// program adds both to its [`Connections`](evcore::Connections). `evcore-serve` then hands the
+    /// connection over with its state. The worker that receives the connection makes a stream of
+    /// it.
     ///
     /// # Errors
     ///
@@ -184,9 +193,9 @@ impl<S: Transport + Source> Stream<S> {
 
     /// Stops watching the connection and returns it; it stays open.
     ///
-    /// If the call is made outside the tasks of its runtime, the loop watches the connection until
-    /// the next turn. Keep it open until then, because the loop refuses another descriptor with the
-    /// same number.
+    /// If the call is made outside the stream's runtime, the loop watches the connection until the
+    /// loop's next step. Keep the connection open until then, because the loop refuses another
+    /// descriptor with the same number.
     #[must_use]
     pub fn into_inner(self) -> S {
         self.watched.into_inner()
@@ -204,7 +213,7 @@ impl<S: Transport + Source> Stream<S> {
             .poll_side(cx, recv, |edge, ev| edge.recv(ev, buffer))
     }
 
-    /// Sends as many bytes as fit, at least one, and returns their number.
+    /// Sends as many bytes as fit, at least one unless `bytes` is empty, and returns their number.
     ///
     /// # Errors
     ///
@@ -252,8 +261,8 @@ impl<S: Transport + Source> Stream<S> {
 }
 
 /// Returns the result of connecting, or `WouldBlock` as long as the result is not known. A report
-/// of readiness may be false, so a stream counts as connected only if it has a peer's address. If
-/// `without_peer` is true, no address is needed.
+/// of readiness may be false, so the stream must also have a peer's address, unless `without_peer`
+/// is true.
 fn is_connected(stream: &impl Transport, without_peer: bool) -> io::Result<()> {
     if let Some(error) = stream.take_error()? {
         return Err(error);

@@ -7,7 +7,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-/// The thread, and the current poll, which the thread watches.
 pub(crate) struct Watch {
     polled: Arc<Mutex<Polled>>,
     /// Dropping the sender ends the thread.
@@ -21,7 +20,7 @@ enum Never {}
 struct Polled {
     /// The place where the task was spawned; `None` between two polls.
     at: Option<&'static Location<'static>>,
-    /// The number of polls so far.
+    /// The number of polls so far, which identifies the poll.
     polls: u64,
 }
 
@@ -29,8 +28,7 @@ struct Polled {
 pub(crate) struct Watched<'a>(&'a Mutex<Polled>);
 
 impl Watch {
-    /// Starts a thread that calls `report` for each poll that it finds in two checks in a row. The
-    /// thread ends when this value is dropped.
+    /// Starts a thread that calls `report` for each poll that it finds in two checks in a row.
     pub(crate) fn start(
         limit: Duration,
         report: impl Fn(&'static Location<'static>) + Send + 'static,
@@ -59,7 +57,7 @@ impl Drop for Watched<'_> {
     }
 }
 
-/// Checks the current poll as long as `lasts` returns true. `lasts` waits before it returns.
+/// Checks the current poll each time that `lasts`, which waits, returns true.
 fn watch(
     watched: &Mutex<Polled>,
     lasts: impl Fn() -> bool,
@@ -77,7 +75,7 @@ fn watch(
     }
 }
 
-/// Takes the lock. Poisoning is ignored, because no code panics while it holds the lock.
+/// Ignores poisoning, because no code panics while it holds the lock.
 fn lock(polled: &Mutex<Polled>) -> MutexGuard<'_, Polled> {
     polled.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -15,19 +15,16 @@ use pin_project_lite::pin_project;
 use crate::join_error::JoinError;
 use crate::waker::TaskWaker;
 
-/// A task. Its slot and its handle share it.
+/// A task, which its slot and its handle share.
 pub(crate) struct Task {
-    /// The future, and then its output; `None` in a spare task. It is borrowed while the future is polled
-    /// or dropped.
+    /// The future, and then its output; `None` in a spare task.
     future: RefCell<Option<Pin<Box<dyn TaskFuture>>>>,
-    /// True if the future and its token have ended.
+    /// True if the task has ended.
     is_over: Cell<bool>,
-    /// True if the task was aborted while it was polled.
+    /// True if the task was aborted.
     is_aborted: Cell<bool>,
-    /// The waker of the task that waits for the output.
     joiner: Cell<Option<Waker>>,
-    /// The waker that polls pass to the future: `origin` in another type. A spare task has a waker
-    /// that does nothing.
+    /// `origin` as the waker that polls pass to the future; a no-op in a spare task.
     waker: Waker,
     origin: Arc<TaskWaker>,
 }
@@ -59,8 +56,8 @@ impl Task {
         self.waker = Waker::from(Arc::clone(&self.origin));
     }
 
-    /// Turns a task that nothing else uses into a spare task, and drops its output. Returns false if the
-    /// task's waker may still be called.
+    /// Drops the output, and turns the task into a spare one. Returns false if a clone of the
+    /// task's waker exists, so that the task cannot be used again.
     pub(crate) fn clear(&mut self) -> bool {
         self.future.get_mut().take();
         self.joiner.take();
@@ -76,12 +73,11 @@ impl Task {
         self.is_over.get()
     }
 
-    /// Returns whether the run queue has the task.
     pub(crate) fn is_queued(&self) -> bool {
         self.origin.is_queued()
     }
 
-    /// Polls the future. Returns true if the future has ended, or was aborted during the poll.
+    /// Polls the future. Returns whether the task has ended, by itself or by an abort in the poll.
     #[inline]
     pub(crate) fn poll(&self) -> bool {
         self.origin.set_unqueued();
@@ -99,7 +95,8 @@ impl Task {
         self.is_aborted.get()
     }
 
-    /// Drops the future. Returns false if the future is being polled; it is then dropped after the poll.
+    /// Drops the future. Returns false if the future is being polled; the poll then drops it at its
+    /// end.
     pub(crate) fn abort(&self) -> bool {
         self.is_aborted.set(true);
         let Ok(mut future) = self.future.try_borrow_mut() else {
@@ -117,43 +114,40 @@ impl Task {
         self.joiner.take()
     }
 
-    /// Stores the waker to wake when the task ends.
     pub(crate) fn set_joiner(&self, joiner: Waker) {
         drop(self.joiner.replace(Some(joiner)));
     }
 
-    /// Moves the output of the future to `output`, which must be an `Option` of its type.
+    /// Moves the output to `output`, which must be an `Option` of the output's type.
     pub(crate) fn take(&self, output: &mut dyn Any) {
         if let Some(future) = &mut *self.future.borrow_mut() {
             future.as_mut().take(output);
         }
     }
 
-    /// Takes the panic that has ended the task. The output is then [`JoinError::Aborted`].
     pub(crate) fn take_panic(&self) -> Option<Box<dyn Any + Send>> {
         let mut future = self.future.borrow_mut();
         future.as_mut()?.as_mut().take_panic()
     }
 
-    /// Makes the task due.
     pub(crate) fn wake(&self) {
         self.origin.wake_by_ref();
     }
 }
 
-/// A future of any type, with the place of its output.
+/// A future of any type, and then its output.
 pub(crate) trait TaskFuture {
-    /// Polls the future, unless it has ended. Returns whether it has ended. A panic of the future or of
-    /// its destructor ends the future and becomes its output.
+    /// Polls the future, unless it has ended. Returns whether the future has ended. A panic of the
+    /// future or of its destructor ends the future and becomes the output.
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> bool;
 
     /// Drops the future. A panic of its destructor counts as a panic of a poll.
     fn abort(self: Pin<&mut Self>);
 
-    /// Takes the panic that is the output.
+    /// Takes the panic, if the output is one. The output is then [`JoinError::Aborted`].
     fn take_panic(self: Pin<&mut Self>) -> Option<Box<dyn Any + Send>>;
 
-    /// Moves the output of the future to `output`, which must be an `Option` of its type.
+    /// Moves the output to `output`, which must be an `Option` of the output's type.
     fn take(self: Pin<&mut Self>, output: &mut dyn Any);
 }
 

@@ -10,12 +10,12 @@ use pin_project_lite::pin_project;
 
 use crate::sleep::{Sleep, sleep};
 
-/// Waits for a future, but not longer than the given time. The future is dropped when the `Timeout` is
-/// dropped.
+/// Waits for a future, but not longer than the given time, which counts from this call. The future
+/// is dropped when the [`Timeout`] is dropped.
 ///
 /// # Errors
 ///
-/// [`TimedOut`], if the time passes before the future ends.
+/// [`TimedOut`] if the time passes before the future ends.
 ///
 /// # Panics
 ///

@@ -54,12 +54,13 @@ impl UdpSocket {
         Ok(Self { watched })
     }
 
-    /// Receives a datagram, and returns its length and its sender. Bytes that do not fit are lost. One
-    /// task at a time may wait for a datagram: if two tasks wait, only the later one is woken.
+    /// Receives a datagram, and returns its length and its sender. Bytes that do not fit are lost.
+    /// One task at a time may wait for a datagram: if two tasks wait, only the later one is woken.
     ///
     /// # Errors
     ///
-    /// The errors of [`std::net::UdpSocket::recv_from`].
+    /// The errors of [`std::net::UdpSocket::recv_from`], and an error if the calling task belongs
+    /// to another runtime.
     pub async fn recv_from(&self, buffer: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
         self.watched
             .read_with(|socket| socket.recv_from(buffer))
@@ -70,7 +71,8 @@ impl UdpSocket {
     ///
     /// # Errors
     ///
-    /// The errors of [`std::net::UdpSocket::send_to`].
+    /// The errors of [`std::net::UdpSocket::send_to`], and an error if the calling task belongs to
+    /// another runtime.
     pub async fn send_to(&self, bytes: &[u8], to: SocketAddr) -> io::Result<usize> {
         self.watched
             .write_with(|socket| socket.send_to(bytes, to))
@@ -86,11 +88,13 @@ impl UdpSocket {
         self.watched.with(|socket| socket.connect(peer))
     }
 
-    /// Receives a datagram from the [peer](Self::connect), and returns its length.
+    /// Receives a datagram from the [peer](Self::connect), and returns its length. Bytes that do
+    /// not fit are lost.
     ///
     /// # Errors
     ///
-    /// The errors of [`std::net::UdpSocket::recv`].
+    /// The errors of [`std::net::UdpSocket::recv`], and an error if the calling task belongs to
+    /// another runtime.
     pub async fn recv(&self, buffer: &mut [u8]) -> io::Result<usize> {
         self.watched.read_with(|socket| socket.recv(buffer)).await
     }
@@ -99,7 +103,8 @@ impl UdpSocket {
     ///
     /// # Errors
     ///
-    /// The errors of [`std::net::UdpSocket::send`].
+    /// The errors of [`std::net::UdpSocket::send`], and an error if the calling task belongs to
+    /// another runtime.
     pub async fn send(&self, bytes: &[u8]) -> io::Result<usize> {
         self.watched.write_with(|socket| socket.send(bytes)).await
     }

@@ -5,17 +5,16 @@ use std::collections::BTreeMap;
 use std::mem;
 use std::task::Waker;
 
-/// A queue of tasks that wait for room. A task keeps its place until it gets the room or gives up.
+/// A queue of tasks. A task keeps its place until it gets room or gives up.
 #[derive(Default)]
 pub(crate) struct WaitQueue {
     /// The wakers of the tasks that wait, by the numbers of their places.
     wakers: RefCell<BTreeMap<u64, Waker>>,
-    /// Number of places that were given out.
+    /// The number of the next place.
     places: Cell<u64>,
 }
 
 impl WaitQueue {
-    /// Returns a new place at the end of the queue.
     pub(crate) fn place(&self) -> Place<'_> {
         let number = self.places.get();
         self.places.set(number + 1);
@@ -23,8 +22,8 @@ impl WaitQueue {
         Place { queue, number }
     }
 
-    /// Wakes the task that has waited for longest. Its waker stays in the queue, so no other task
-    /// becomes the first before this one leaves its place.
+    /// Wakes the task that has waited for longest. The waker stays in the queue, so no other task
+    /// becomes the first before the woken one leaves its place.
     pub(crate) fn wake_first(&self) {
         let wakers = self.wakers.borrow();
         let waker = wakers.values().next().cloned();
@@ -32,7 +31,6 @@ impl WaitQueue {
         waker.into_iter().for_each(Waker::wake);
     }
 
-    /// Wakes all tasks, in the order of their places.
     pub(crate) fn wake_all(&self) {
         if self.wakers.borrow().is_empty() {
             return;
@@ -42,7 +40,6 @@ impl WaitQueue {
     }
 }
 
-/// A place in a [`WaitQueue`].
 pub(crate) struct Place<'a> {
     queue: &'a WaitQueue,
     number: u64,
@@ -66,8 +63,8 @@ impl Place<'_> {
     }
 }
 
-/// Wakes the task that is then the first, if this one has waited, because there may be room for
-/// that task.
+/// If the task's waker is still in the queue, wakes the task that is then the first, because there
+/// may be room for that task.
 impl Drop for Place<'_> {
     fn drop(&mut self) {
         let waker = self.queue.wakers.borrow_mut().remove(&self.number);

@@ -8,7 +8,6 @@ use evcore::{Handle, Ready, Token};
 
 use crate::context::{has_entered, with};
 
-/// Posts tokens to the loop from any thread, for wakers.
 pub(crate) struct Remote {
     /// The identity of the executor.
     pub(crate) id: u64,
@@ -16,17 +15,16 @@ pub(crate) struct Remote {
 }
 
 impl Remote {
-    /// Posts a token from any thread.
     pub(crate) fn post(&self, token: Token) {
-        // If the loop is gone, the task is gone too.
+        // The post fails only if the loop is dropped, and then no task runs.
         let _ = self.handle.post(token, Ready::NONE);
     }
 }
 
 /// Makes a task due. If the executor has lent its loop on this thread, the waker puts the task into
-/// the run queue (or posts its token, if the loop has instruments). Otherwise, for example on
-/// another thread, the waker posts the task's token by the loop's handle. The loop merges posts,
-/// and drops posts of a token that has ended.
+/// the run queue (or posts its token, if the loop has instruments). Otherwise, the waker posts the
+/// task's token by the loop's handle. The loop merges posts, and drops posts of a token that has
+/// ended.
 pub(crate) struct TaskWaker {
     pub(crate) token: Token,
     remote: Arc<Remote>,
@@ -45,7 +43,6 @@ impl TaskWaker {
         })
     }
 
-    /// Turns this waker into the waker of another task.
     pub(crate) fn reset(&mut self, token: Token) {
         self.token = token;
         self.is_queued = AtomicBool::new(false);
@@ -56,7 +53,6 @@ impl TaskWaker {
         self.is_queued.load(Relaxed)
     }
 
-    /// Records that the task has left the run queue.
     #[inline]
     pub(crate) fn set_unqueued(&self) {
         self.is_queued.store(false, Relaxed);
@@ -79,7 +75,8 @@ impl Wake for TaskWaker {
     }
 }
 
-/// The waker of the main future of a runtime, which has a step of its own and is not in the run queue.
+/// The waker of the main future of a runtime, which has a step of its own and is not in the run
+/// queue.
 pub(crate) struct MainWaker {
     pub(crate) token: Token,
     pub(crate) remote: Arc<Remote>,

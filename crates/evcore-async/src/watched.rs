@@ -21,10 +21,10 @@ use crate::slot::{self, Activity, Slot};
 /// a pipe, or a pidfd. [`Stream`](crate::Stream), [`Listener`](crate::Listener) and
 /// [`UdpSocket`](crate::UdpSocket) are built on this type.
 ///
-/// One task at a time may wait to read, and one to write. If two tasks wait for the same side, only the
-/// later one is woken. A task makes at most 128 calls in one poll, and at most 32 on one side of a
-/// descriptor in one turn of the loop. After that, the other tasks run. Dropping the value closes
-/// the descriptor.
+/// One task at a time may wait to read, and one to write. If two tasks wait for the same side, only
+/// the later one is woken. A task makes at most 128 calls in one poll, and at most 32 on one side
+/// of a descriptor in one turn of the loop. After that, the other tasks run. Dropping the value
+/// closes the descriptor.
 ///
 /// ```
 /// use evcore_async::{Runtime, Watched};
@@ -66,7 +66,6 @@ impl<S: Source> Watched<S> {
         Self::with_interest(source, Interest::BOTH)
     }
 
-    /// Watches one side of a descriptor, or both sides.
     pub(crate) fn with_interest(source: S, interest: Interest) -> io::Result<Self> {
         let shared = Shared::current();
         let token = context::with(|lent| lent.add(&source, interest))?;
@@ -151,8 +150,7 @@ impl<S> Watched<S> {
         });
         edge.on_ready(ready);
         if is_evicted {
-            // A read of an evicted connection still receives, and fails only if nothing has
-            // arrived.
+            // The read of an evicted connection fails only if nothing has arrived.
             edge.on_ready(Ready::READABLE);
         }
         let result = call(&mut edge, &mut LentLoop);
@@ -189,9 +187,9 @@ impl<S> Watched<S> {
 
     /// Stops watching the descriptor and returns it; it stays open.
     ///
-    /// If the call is made outside the tasks of its runtime, the loop watches the descriptor until
-    /// the next turn. Keep it open until then, because the loop refuses another descriptor with the
-    /// same number.
+    /// If the call is made outside the runtime of this value, the loop watches the descriptor until
+    /// the loop's next step. Keep the descriptor open until then, because the loop refuses another
+    /// descriptor with the same number.
     #[must_use]
     pub fn into_inner(mut self) -> S {
         let edge = self.edge.take().expect("it is taken once");
@@ -200,8 +198,7 @@ impl<S> Watched<S> {
         edge.into_inner().into_inner()
     }
 
-    /// Declares the connection idle or busy. The loop may close an idle connection to make room or in a
-    /// shutdown.
+    /// Marks the connection as idle or busy. The loop may evict an idle connection.
     pub(crate) fn set_idle(&self, is_idle: bool) {
         let is_here = context::has_entered(self.shared.id());
         let activity = match is_idle && is_here {

@@ -4,8 +4,8 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// Lets the other tasks that are due run first. The task continues after them, in the same turn of
-/// the loop unless the executor has already made 256 polls in this turn.
+/// Lets other tasks that are due run first. The task goes on after them, in this turn of the
+/// loop or in a later one.
 ///
 /// ```
 /// use evcore_async::{Runtime, spawn_local, yield_now};

@@ -24,11 +24,11 @@ use futures_lite::future::zip;
 const MS: Duration = Duration::from_millis(1);
 const LONG: Duration = Duration::from_secs(3600);
 
-/// Limit of connections of each loop. Listeners count as connections.
+/// Limit of connections of each loop, listeners included.
 const CONNECTIONS: u32 = 3;
 
-/// The things that a future could leave behind: descriptors, timers, tasks, the next free index of
-/// a token, and whether the next wait would be without a limit.
+/// The things that a future could change: the numbers of descriptors, timers and tasks, the next
+/// free index of a token, and the timeout of the next wait.
 fn left(runtime: &mut Runtime) -> (u32, usize, usize, u32, Option<Duration>) {
     // This removes the tokens of futures that were dropped outside the runtime, and takes the step
     // that they caused.
@@ -50,8 +50,8 @@ fn left(runtime: &mut Runtime) -> (u32, usize, usize, u32, Option<Duration>) {
 
 /// Makes the same future again and again. The first is dropped after one poll, the next after two,
 /// and so on, until one ends before it is dropped. For each number of polls, one future is dropped
-/// within its runtime and another one outside. Returns the number of polls of the future that has
-/// ended, which has waited one time less. The futures use the value that `hold` returns.
+/// within its runtime and another one outside. Returns the number of polls after which a future has
+/// ended. The futures use the value that `hold` returns.
 fn cancel_after_each_poll<H: 'static, F: Future<Output: 'static> + 'static>(
     hold: impl AsyncFnOnce() -> H,
     make: impl Fn(&'static H) -> F,
@@ -169,7 +169,7 @@ fn tcp_address(listener: &evcore::Listener) -> SocketAddr {
     }
 }
 
-/// Waits for a client, which connects after the first poll.
+/// Accepts a client, which connects after the first poll, and after `connect` is called.
 async fn accept_later<L: Acceptor<Stream = evcore::Stream>>(
     (listener, address): &(Listener<L>, SocketAddr),
     connect: impl FnOnce(),
@@ -211,7 +211,7 @@ fn accepts_that_wait_for_room_leave_nothing() {
     assert!(polls >= 3, "{polls}");
 }
 
-/// A listener whose next `accept` reports that descriptors have run out, if the flag is set.
+/// A listener whose next `accept` reports a lack of descriptors if the flag is set.
 #[derive(Debug)]
 struct Exhausting(evcore::Listener, Cell<bool>);
 
@@ -245,7 +245,6 @@ fn accepts_that_pause_leave_nothing() {
     assert!(polls >= 3, "{polls}");
 }
 
-/// A pair of connected sockets, one of which is the runtime's.
 fn pair() -> (TcpStream, std::os::unix::net::UnixStream) {
     let (near, far) = std::os::unix::net::UnixStream::pair().unwrap();
     let near = evcore::Stream::from(std::os::fd::OwnedFd::from(near));
@@ -333,7 +332,7 @@ fn copies_leave_nothing() {
                 let _ = end.write_all(b"ping");
                 let _ = end.shutdown(std::net::Shutdown::Write);
             }
-            // The ends read everything, because dropping one with unread data would reset its
+            // The ends read everything, because closing one with unread data would reset its
             // stream.
             for end in [&mut near, &mut far] {
                 let _ = end.read_to_end(&mut Vec::new());
@@ -358,8 +357,8 @@ fn blocking_jobs_leave_nothing() {
     assert!(polls >= 3, "{polls}");
 }
 
-/// Polls a future a hundred times while it waits for room, and drops it. Returns how many wakers
-/// were kept meanwhile and afterwards.
+/// Polls a future that waits for room a hundred times, and drops it. Returns the numbers of wakers
+/// that were kept before and after the drop.
 async fn kept_wakers(future: impl Future) -> [usize; 2] {
     struct Nothing;
     impl Wake for Nothing {
@@ -394,8 +393,7 @@ fn waits_for_room_keep_a_waker_for_each_task() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         kept_wakers(listener.accept()).await
     });
-    // A sleep within `accept` keeps one waker until the future is dropped. The executor keeps the
-    // other among the wakers of the tasks that wait for room.
+    // A sleep within `accept` keeps one waker, and the queue of tasks that wait for room the other.
     assert_eq!(kept.unwrap(), [2, 0]);
 }
 
@@ -415,7 +413,6 @@ fn signals_and_children_leave_nothing() {
     assert!(polls >= 3, "{polls}");
 }
 
-/// hyper's sleeps and tasks are those of the loop.
 #[cfg(feature = "hyper")]
 #[test]
 fn sleeps_and_tasks_of_hyper_leave_nothing() {

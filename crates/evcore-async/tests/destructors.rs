@@ -8,7 +8,6 @@ use std::time::Duration;
 use evcore::EventLoop;
 use evcore_async::{BlockingPool, Executor, Runtime, sleep, timeout};
 
-/// Panics when it is dropped.
 struct PanicsInDrop;
 
 impl Drop for PanicsInDrop {
@@ -49,7 +48,7 @@ fn a_result_whose_destructor_panics_ends_nothing_else() {
     let result = runtime.block_on(async {
         let pool = BlockingPool::new(1, 8).unwrap();
         let (send, receive) = std::sync::mpsc::channel::<()>();
-        // The job ends after its future, so that nobody awaits its result.
+        // The job ends after its future was dropped, so no task takes its result.
         let abandoned = pool.run(move || {
             let _ = receive.recv();
             PanicsInDrop

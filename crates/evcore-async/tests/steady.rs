@@ -1,4 +1,4 @@
-//! The steady state of a runtime: allocations of a round, and bytes of each waiting task.
+//! The steady state of a runtime: its allocations, and the bytes of a waiting task.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -15,7 +15,7 @@ static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 const LONG: Duration = Duration::from_secs(3600);
 
-/// Number of allocations in `rounds` rounds, after the same number of rounds in which tables grow.
+/// Number of allocations in `rounds` rounds, after as many rounds in which tables grow.
 async fn allocations_of(rounds: usize, mut round: impl AsyncFnMut()) -> usize {
     for _ in 0..rounds {
         round().await;
@@ -33,13 +33,11 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
 
 #[test]
 fn yields_and_sleeps_allocate_nothing() {
-    // With a real clock, so much time may pass that a timer is the first on its level of the wheel.
+    // The clock stands still, because the wheel allocates at the first use of a level.
     let clock = Clock::with_source(ManualTimeSource::new());
     let ev = EventLoop::builder().clock(clock).build().unwrap();
     let slept = Runtime::from(ev).block_on(async {
         assert_eq!(allocations_of(100, async || yield_now().await).await, 0);
-        // For the same reason, the sleeps last for no time: the wheel allocates at the first use of
-        // a level.
         let slept = async || {
             let mut sleep = pin!(sleep(Duration::ZERO));
             poll_fn(|cx| {

@@ -1,7 +1,7 @@
 //! The steady state of a request to hyper: its allocations are hyper's own.
 //!
-//! The same client and server run on this crate's loop over a pair of sockets, and without a loop over two
-//! queues of bytes in memory.
+//! The same client and server run on this crate's loop over a pair of sockets, and without a loop
+//! over two queues of bytes in memory.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -34,13 +34,12 @@ async fn hello(_: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible
     Ok(Response::new(Full::from("Hello, world!")))
 }
 
-/// Serves one client.
 async fn serve(stream: impl Read + Write + Unpin + 'static) {
     let connection = http1::Builder::new().serve_connection(stream, service_fn(hello));
     connection.await.expect("the client ends orderly");
 }
 
-/// The allocations of a request on both sides, when the buffers have grown.
+/// The allocations of a request, on both sides together, once the buffers have grown.
 async fn allocations_of_a_request(mut sender: SendRequest<Empty<Bytes>>) -> f64 {
     let mut before = 0;
     for request in 0..2 * REQUESTS {
@@ -158,7 +157,7 @@ fn a_request_allocates_no_more_than_hyper_does() {
     });
     let (here, in_memory) = (served.expect("it ends"), in_memory());
     println!("{here} allocations a request here, {in_memory} in memory");
-    // The tolerance is for hyper's date, which is made anew in each second.
+    // The tolerance is for hyper's date, which is formatted again in each second.
     assert!(here < in_memory + 0.5, "{here}, {in_memory}");
 }
 

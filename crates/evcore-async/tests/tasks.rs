@@ -94,7 +94,6 @@ fn a_panic_is_the_error_of_its_task() {
     });
 }
 
-/// Panics when it is dropped.
 struct Bomb;
 
 impl Drop for Bomb {
@@ -218,7 +217,6 @@ fn a_task_that_yields_for_ever_starves_nobody() {
     });
 }
 
-/// Sets the flag when it is dropped.
 struct OnDrop(Rc<Cell<bool>>);
 
 impl Drop for OnDrop {
@@ -347,8 +345,8 @@ fn threads_wake_a_task_and_no_wake_is_lost() {
                 })
             })
             .collect();
-        // In each round, one thread sends and wakes. Without the wake-up the task would wait for
-        // ever.
+        // In each round, one thread sends and wakes. Without the wake-up, the task would wait
+        // forever.
         for _ in 0..THREADS * WAKES {
             let mut has_asked = false;
             poll_fn(|cx| {
@@ -523,7 +521,7 @@ fn a_future_that_does_not_return_is_reported_with_its_place() {
     let report = move |at: &Location<'_>| sender.send((at.file() == file!(), at.line())).unwrap();
     let limit = Duration::from_millis(1);
     runtime.executor().report_stuck(limit, report).unwrap();
-    // Each `recv` returns only because its poll was reported as stuck.
+    // Each `recv` blocks its poll until that poll is reported as stuck.
     let line = line!() + 1;
     let stuck = runtime.block_on(async {
         let task = spawn_local(async move { (reports.recv(), reports) });
@@ -592,6 +590,6 @@ fn a_sleep_polled_in_another_runtime_panics_with_a_reason() {
             Poll::Ready(())
         }))
         .unwrap();
-    // Without the panic, it would wait forever for the timer of the first loop.
+    // Without the panic, the sleep would wait forever for the timer of the first loop.
     let _ = second.block_on(slept);
 }

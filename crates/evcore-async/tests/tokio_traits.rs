@@ -10,7 +10,7 @@ use tokio::io::{
     copy_bidirectional,
 };
 
-/// Two ends of a connection, of which only tokio's traits are visible.
+/// The two ends of a connection, of which only tokio's traits are visible.
 fn unix_pair() -> [impl AsyncRead + AsyncWrite + Unpin + 'static; 2] {
     let (near, far) = std::os::unix::net::UnixStream::pair().unwrap();
     [near, far].map(|stream| UnixStream::new(Socket::from(OwnedFd::from(stream))).unwrap())

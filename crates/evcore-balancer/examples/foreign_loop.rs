@@ -1,5 +1,7 @@
-//! An echo server with a loop of its own, over epoll. Four threads share a listener, and the one that
-//! has the accept lock listens: `cargo run -p evcore-balancer --example foreign_loop -- 127.0.0.1:0`
+//! An echo server with a loop of its own, over epoll. Four threads share a listener, and the one
+//! that has the accept lock listens.
+//!
+//! Run it with `cargo run -p evcore-balancer --example foreign_loop -- 127.0.0.1:0`.
 #![cfg_attr(
     not(target_os = "linux"),
     allow(unused, reason = "without epoll, `serve` returns an error")
@@ -34,7 +36,7 @@ fn serve(_: &TcpListener, _: Member) -> io::Result<()> {
     Err(ErrorKind::Unsupported.into())
 }
 
-/// Serves as a worker. Ends only if the system refuses a call that the worker needs.
+/// Serves as a worker, until the system refuses a call that the worker needs.
 #[cfg(target_os = "linux")]
 fn serve(listener: &TcpListener, member: Member) -> io::Result<()> {
     use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags as Flags};

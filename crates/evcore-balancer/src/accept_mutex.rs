@@ -1,10 +1,10 @@
 //! The accept lock: one word in shared memory, which is empty or holds the id of the owner.
 //!
-//! No worker ever waits for the lock. A worker that does not get it serves its connections and tries
-//! again later. Because the word names the owner, a parent can free the lock of a dead worker, and
-//! of that worker only. There is no lease: an owner that is stopped but alive keeps the lock.
+//! No worker waits for the lock. A worker that does not get it serves its connections and tries
+//! again later. Because the word names the owner, a parent can free the lock of a dead worker.
+//! There is no lease: an owner that is stopped but alive keeps the lock.
 //!
-//! `tests/loom_lock.rs` includes this file and runs it over loom's atomics.
+//! `tests/loom_lock.rs` runs this file over loom's atomics.
 
 use std::{io, process, sync::Arc};
 
@@ -16,8 +16,8 @@ use crate::{
 
 /// The accept lock of a server: the worker that owns it listens.
 ///
-/// Make it before the fork. Every process forked after that shares it, and so do threads. A clone is
-/// another handle to the same lock.
+/// Make it before the fork. Every process forked after that shares it, and so do threads. A clone
+/// is another handle to the same lock.
 ///
 /// ```
 /// use evcore_balancer::{AcceptMutex, WorkerId};
@@ -68,7 +68,7 @@ impl AcceptMutex {
     /// releasing the lock, keeps listening in the next turn.
     #[must_use = "it returns whether the lock is held"]
     pub fn try_lock(&self, id: WorkerId) -> bool {
-        // Most attempts fail. A load leaves the cache line with the owner, and an exchange does not.
+        // Most attempts fail. Unlike an exchange, a load leaves the cache line with the owner.
         match self.word().load(Ordering::Relaxed) {
             FREE => self.replace(FREE, id.to_word(), Ordering::Acquire),
             owner => owner == id.to_word(),
@@ -111,10 +111,11 @@ impl AcceptMutex {
     }
 }
 
-/// The word of a lock without an owner. It is not the word of any worker.
+/// The word of a lock without an owner. No worker has this word.
 const FREE: u32 = 0;
 
-/// The handle of one worker to an [`AcceptMutex`]. Dropping it releases the lock, even during a panic.
+/// The handle of one worker to an [`AcceptMutex`]. Dropping it releases the lock, even during a
+/// panic.
 ///
 /// If a process forks, dropping the copy of the handle in the child releases nothing, because the
 /// lock belongs to the parent.
@@ -137,7 +138,6 @@ const FREE: u32 = 0;
 pub struct MutexHandle {
     mutex: AcceptMutex,
     id: WorkerId,
-    /// The process that made this handle.
     process: u32,
 }
 
@@ -152,7 +152,6 @@ impl MutexHandle {
         &self.mutex
     }
 
-    /// Returns whether this process made the handle. In a forked child it did not.
     pub(crate) fn is_of_this_process(&self) -> bool {
         self.process == process::id()
     }
@@ -176,7 +175,7 @@ mod tests {
     use crate::group_member::GroupMember;
 
     impl MutexHandle {
-        /// Turns this handle into one that another process has made, as in a forked child.
+        /// Simulates a forked child.
         pub(crate) fn move_to_another_process(&mut self) {
             self.process ^= 1 << 30;
         }

@@ -1,8 +1,7 @@
-//! Decides for one worker, once a turn, whether and how to listen, and how long to wait.
+//! Decides for one worker how to listen, and how long to wait.
 //!
-//! The balancer is pure: it has no clock, no descriptor and no lock of its own. It takes the time
-//! and the load as inputs, tries the lock at most once, and syncs with the group at most once. It
-//! does not register listeners or release the lock. The caller does both, following the [`Plan`].
+//! The balancer is pure: it has no clock, no descriptor and no lock of its own. The caller passes
+//! the time and the load, registers the listeners and releases the lock.
 
 use std::time::Duration;
 
@@ -17,10 +16,10 @@ use crate::{
     worker_id::WorkerId,
 };
 
-/// Decides in each turn whether this worker listens.
+/// Decides whether and how its worker listens, as a [`Plan`] for each turn.
 ///
-/// Each worker has a balancer of its own. It allocates nothing after it is made, except to note workers
-/// to which connections were given in vain.
+/// Each worker has a balancer of its own. It allocates nothing after it is made, except to note
+/// workers to which connections were given in vain.
 ///
 /// ```
 /// use evcore_balancer::{Balancer, GroupView, Inputs, Load, Policy};
@@ -47,7 +46,6 @@ pub struct Balancer {
     rebalance: Rebalance,
 }
 
-/// The state of a policy.
 #[derive(Clone, Debug)]
 enum PolicyState {
     Off,
@@ -57,7 +55,7 @@ enum PolicyState {
 }
 
 impl Balancer {
-    /// A balancer for a worker that does not listen yet.
+    /// Creates a balancer for a worker that does not listen yet.
     #[must_use]
     pub fn new(policy: Policy) -> Self {
         let state = match policy {
@@ -90,10 +88,11 @@ impl Balancer {
     /// * `try_lock` tries the accept lock and returns whether this worker holds it now. It is
     ///   called at most once, and only if the policy uses a lock and this worker may have it. If it
     ///   returns true, [`Plan::holds_lock`] is true, and the caller must release the lock.
-    /// * `sync` is [`GroupMember::sync`](crate::GroupMember::sync), or [`GroupView::alone`] for a worker
-    ///   without a group. It is called at most once, and only by the policies that
-    ///   [use a group](Policy::uses_group). A turn in which the last plan [stands](Plan::stands) needs
-    ///   no call of `plan`.
+    /// * `sync` is [`GroupMember::sync`](crate::GroupMember::sync), or [`GroupView::alone`] for a
+    ///   worker without a group. It is called at most once, and only by the policies that
+    ///   [use a group](Policy::uses_group).
+    ///
+    /// A turn in which the last plan [stands](Plan::stands) needs no call of `plan`.
     #[must_use = "the lock may be held from here on"]
     pub fn plan(
         &mut self,
@@ -117,12 +116,11 @@ impl Balancer {
         self.even_out(Plan { stands, ..plan }, now)
     }
 
-    /// The workers that get no connections, because some were given to them in vain.
+    /// The workers that get no connections for a while, because some were given to them in vain.
     pub(crate) fn avoided(&self, now_ns: u64) -> &[WorkerId] {
         self.rebalance.avoided(now_ns)
     }
 
-    /// Adds the moves that even out the open connections.
     fn even_out(&mut self, plan: Plan, now: &Inputs) -> Plan {
         let now_ns = nanos(now.now);
         let moves = self.rebalance.plan(now, now_ns);

@@ -1,11 +1,9 @@
 //! Plans the turns of one worker, from its balancer, its membership and its last plan.
 //!
 //! A plan is used for several turns, as long as its inputs stay the same. The worker reports its
-//! events, and the next plan takes these reports as its inputs. If the load has not changed since
-//! the last plan and nothing was reported, a new plan would be the same. So
-//! [`keeps_plan`](Coordinator::keeps_plan) compares only the load and the reports.
-//!
-//! Registering listeners, waiting and accepting are up to the caller.
+//! events, which are inputs of the next plan. Without reports and with the same load, a new plan
+//! would be the same. So [`keeps_plan`](Coordinator::keeps_plan) compares only the load and the
+//! reports.
 
 use std::{fmt, mem, ops::BitOrAssign, time::Duration};
 
@@ -49,22 +47,19 @@ pub struct Coordinator {
     exclusive: bool,
     // Invariant: true only from a plan to the end of that turn's accepts.
     holds_lock: bool,
-    /// True if this worker has published that it rests. Another member may have roused it since.
+    /// True if this worker has published that it rests.
     rests: bool,
     /// All inputs of the next plan, except the load and the time.
     reports: Reports,
-    /// The number of connections accepted since the last plan.
     accepted: u32,
-    /// Number of active connections for which the last plan was made; [`FULL`] if no slot was free.
+    /// Number of connections for which the last plan was made; [`FULL`] if the worker had no room.
     planned_active: u32,
     ends_ns: u64,
-    /// True if this worker takes part in evening out connections.
     rebalances: bool,
-    /// The number of open connections that the group sees for this worker, and whether the next plan
-    /// looks at the spread again.
+    /// The number of open connections that the group sees for this worker.
     open: u32,
+    /// True if the next plan looks at the spread again.
     reads_spread_again: bool,
-    /// The counts of idle and of moving connections, for the next plan.
     moves: MoveCounts,
     // Invariant: its `is_late` is the value that this worker has published to the group.
     lateness: Lateness,
@@ -72,7 +67,6 @@ pub struct Coordinator {
 
 const NS_PER_MS: u64 = 1_000_000;
 
-/// The end time of a plan without a limit.
 const NEVER: u64 = u64::MAX;
 
 impl Coordinator {
@@ -80,8 +74,8 @@ impl Coordinator {
     /// shorter turns.
     pub const LONG_TURN_NS: u64 = LONG_NS;
 
-    /// Makes the coordinator of a worker that does not listen yet. `None` is the policy of the member,
-    /// or [`Policy::Off`] if it has none.
+    /// Makes the coordinator of a worker that does not listen yet. Without a `policy` it follows
+    /// that of the member, or [`Policy::Off`] if there is none.
     ///
     /// # Errors
     ///
@@ -128,14 +122,15 @@ impl Coordinator {
         })
     }
 
-    /// Sets whether the worker's poller has exclusive wake-ups (`EPOLLEXCLUSIVE`).
+    /// Sets whether the worker's poller has exclusive wake-ups (`EPOLLEXCLUSIVE`). The default is
+    /// false.
     #[must_use]
     pub fn exclusive(self, exclusive: bool) -> Self {
         Self { exclusive, ..self }
     }
 
-    /// The notifier that the poller has to watch, level-triggered. Report an event of it by
-    /// [`on_notified`](Self::on_notified).
+    /// The notifier that the poller has to watch, level-triggered; `None` if there is none. Report
+    /// an event of it by [`on_notified`](Self::on_notified).
     #[must_use]
     pub fn notifier(&self) -> Option<Notifier<'_>> {
         self.group().and_then(GroupMember::notifier)
@@ -143,8 +138,8 @@ impl Coordinator {
 
     /// Returns whether the last plan still fits a turn with this many connections. Call it only
     /// before the plan [ends](Self::plan_ends_at_ns). If the plan holds the lock, this call takes
-    /// the lock again, or returns false. `offer` returns the load for a new plan, which may differ
-    /// from `active`.
+    /// the lock again, or returns false. `offer` returns the load for a new plan, whose number of
+    /// connections may differ from `active`.
     #[inline]
     pub fn keeps_plan(&mut self, active: u32, offer: impl FnOnce() -> Load) -> bool {
         let is_planned = active == self.planned_active;
@@ -164,14 +159,13 @@ impl Coordinator {
         self.keeps_plan_with(offer())
     }
 
-    /// Tries to take the lock that the last plan held, and returns whether it did.
     fn locks_again(&mut self) -> bool {
         self.holds_lock = self.member.as_deref().is_some_and(GroupMember::try_lock);
         self.holds_lock
     }
 
-    /// Returns whether the plan still fits although the load has changed or reports have come, because
-    /// the policy ignores these inputs.
+    /// Returns whether the plan still fits although the load has changed or reports have come,
+    /// because the policy ignores these inputs.
     #[inline(never)]
     fn keeps_plan_with(&mut self, offer: Load) -> bool {
         let is_off = self.balancer.policy() == Policy::Off;
@@ -220,9 +214,9 @@ impl Coordinator {
         }
     }
 
-    /// Reports that connections have moved. Report an arrival before you answer it, so that the
-    /// group never fails to count these connections. (It counts them twice until the other worker
-    /// gets the answer.)
+    /// Reports that connections have moved. Report an arrival before you answer it. Then the group
+    /// counts these connections twice until the other worker gets the answer, but never fails to
+    /// count them.
     ///
     /// # Panics
     ///
@@ -254,7 +248,6 @@ impl Coordinator {
         self.reports |= Reports::MOVED;
     }
 
-    /// Takes the counts of moves since the last plan.
     fn take_moves(&mut self) -> MoveCounts {
         let now = MoveCounts {
             idle: self.moves.idle,
@@ -281,8 +274,9 @@ impl Coordinator {
         Some(spread)
     }
 
-    /// Plans a turn, from the reports since the last plan. After this call, the worker may hold the
-    /// lock. Pass a load without room if the worker cannot accept, for whatever reason.
+    /// Plans a turn, from the reports since the last plan. Pass a load without room if the worker
+    /// cannot accept, for whatever reason. If the plan [holds the lock](Plan::holds_lock), the
+    /// caller must [release](Self::release_lock) it.
     pub fn plan(&mut self, now_ms: u64, load: Load) -> Plan {
         let now_ns = now_ms.saturating_mul(NS_PER_MS);
         self.end_lateness(now_ns);
@@ -366,11 +360,12 @@ impl Coordinator {
     }
 
     /// Reports that the last turn ends now, and has lasted this long. After some turns of
-    /// [`LONG_TURN_NS`](Self::LONG_TURN_NS) or more, new clients go to other members for a while, if
-    /// these have room and are not late.
+    /// [`LONG_TURN_NS`](Self::LONG_TURN_NS) or more, new clients go to other members for a while,
+    /// if these have room and are not late.
     ///
-    /// Report each turn once, and without the time that the worker slept. Do not measure with a clock
-    /// that handlers can update, because the part of a turn before the update would be missing.
+    /// Report each turn once, and without the time that the worker slept. Do not measure with a
+    /// clock that handlers can update, because the part of a turn before the update would be
+    /// missing.
     #[inline]
     pub fn on_turn_end(&mut self, lasted_ns: u64, now_ns: u64) {
         if lasted_ns >= LONG_NS {
@@ -416,7 +411,8 @@ impl Coordinator {
         self.reports |= Reports::LEFT_CLIENTS;
     }
 
-    /// Reports that the set of accepting listeners has changed, or that their registration is in doubt.
+    /// Reports that the set of accepting listeners has changed, or that their registration is in
+    /// doubt.
     pub fn on_listeners_changed(&mut self) {
         self.reports |= Reports::LISTENERS_CHANGED;
     }
@@ -439,14 +435,15 @@ impl Coordinator {
         }
     }
 
-    /// Leaves the group without a leader if this worker leads. Call it while the listeners are still
-    /// registered.
+    /// Leaves the group without a leader if this worker leads. Call it while the listeners are
+    /// still registered.
     pub fn step_down(&self) {
         self.group().into_iter().for_each(GroupMember::step_down);
     }
 
-    /// Publishes that no client can go to this worker, and returns its view of the others, which shows
-    /// none if the policy uses no group. The next plan acts on a notification that this call answers.
+    /// Publishes that no client can go to this worker, and returns its view of the others, which
+    /// shows none if the policy uses no group. If this call answers a notification, the next plan
+    /// acts on it.
     #[must_use]
     pub fn mark_full(&mut self) -> GroupView {
         let view = self
@@ -463,7 +460,7 @@ impl Coordinator {
         self.group()
             .into_iter()
             .for_each(|member| member.notify(peer.id));
-        // The other worker then acts on a notification that this one has answered.
+        // The other worker acts on the notification that this one has answered.
         self.reports = self.reports.without(Reports::ANSWERED);
     }
 
@@ -495,7 +492,6 @@ impl Coordinator {
         self.group().is_some_and(GroupMember::is_notified)
     }
 
-    /// Returns the member, if it sees others.
     #[inline]
     fn group(&self) -> Option<&dyn GroupMember> {
         self.member.as_deref().filter(|_| self.in_group)
@@ -512,7 +508,6 @@ impl fmt::Debug for Coordinator {
     }
 }
 
-/// A set of reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Reports(u16);
 
@@ -546,7 +541,6 @@ impl Reports {
             | Self::POLLED.0,
     );
 
-    /// The reports that do not change the plan.
     const fn ignored(policy_is_off: bool) -> Self {
         let by_all = Self::LOCKED.0 | Self::POLLED.0;
         let by_off = Self::LISTENER_EVENT.0 | Self::LEFT_CLIENTS.0;
@@ -584,10 +578,10 @@ impl BitOrAssign for Reports {
     }
 }
 
-/// A number of connections that no worker has.
+/// The number of connections of a worker without room, in place of its own.
 const FULL: u32 = u32::MAX;
 
-/// The part of a load that a plan depends on: the number of connections, or [`FULL`].
+/// The part of a load on which a plan depends: the number of connections, or [`FULL`].
 fn planned_active(load: Load) -> u32 {
     if load.is_full() { FULL } else { load.active }
 }

@@ -22,9 +22,9 @@
 //!   other.
 //! - After a death, every member with an unanswered notification is notified again.
 //!
-//! The nearest known pattern is Leader/Followers. [`WorkerGroup`] describes the differences.
+//! The nearest known pattern is Leader/Followers; see [`WorkerGroup`].
 //!
-//! `tests/loom_group.rs` includes this file and the policies, and runs them over loom's atomics.
+//! `tests/loom_group.rs` runs this file and the policies over loom's atomics.
 
 use std::{fmt, io, sync::Arc};
 
@@ -45,10 +45,10 @@ use crate::{
 /// The workers that share listeners: their accept lock, their leader, their loads, and the means to
 /// wake each of them.
 ///
-/// Make it before the fork. Every process forked after that shares it, and so do threads. A clone is
-/// another handle to the same group. Each worker [joins](Self::join) with the id of its slot. When a
-/// worker has died, the parent calls [`release_dead`](Self::release_dead), which frees all that the
-/// worker held.
+/// Make it before the fork. Every process forked after that shares it, and so do threads. A clone
+/// is another handle to the same group. Each worker [joins](Self::join) with the id of its slot.
+/// When a worker has died, the parent calls [`release_dead`](Self::release_dead), which frees all
+/// that the worker held.
 ///
 /// ```
 /// use evcore_balancer::{GroupMember, Leader, Load, Policy, WorkerGroup, WorkerId};
@@ -74,8 +74,8 @@ use crate::{
 ///
 /// The nearest known pattern is Leader/Followers (Schmidt, O'Ryan, Kircher, Pyarali, Buschmann:
 /// *Leader/Followers: A Design Pattern for Efficient Multi-threaded Event Demultiplexing and
-/// Dispatching*, Pattern Languages of Programs, 2000). There the leader is the only thread that waits
-/// for events, and it promotes a follower before it handles an event. The differences are:
+/// Dispatching*, Pattern Languages of Programs, 2000). There the leader is the only thread that
+/// waits for events, and it promotes a follower before it handles an event. The differences are:
 ///
 /// - Every worker waits for events of its own connections, and other members may listen too. The
 ///   leader is only the member that must not stop before another one has become leader.
@@ -94,7 +94,6 @@ pub(crate) trait ReleaseDead: fmt::Debug + Send + Sync {
     fn release_dead(&self, dead: WorkerId);
 }
 
-/// The shared memory and the notifiers of a group.
 #[derive(Debug)]
 struct Shared<N> {
     mutex: AcceptMutex,
@@ -139,9 +138,9 @@ impl<N: Notify> WorkerGroup<N> {
 
     /// Makes the worker in this slot a member. A worker process joins after the fork.
     ///
-    /// This ends the leadership of a predecessor in this slot, and clears its words except a
-    /// notification and the number of accepted clients, even if
-    /// [`release_dead`](Self::release_dead) was not called for it.
+    /// This ends the leadership of a predecessor in this slot, even if
+    /// [`release_dead`](Self::release_dead) was not called for it. It also clears the words of the
+    /// predecessor, except for a notification and the number of accepted clients.
     ///
     /// # Panics
     ///
@@ -156,8 +155,8 @@ impl<N: Notify> WorkerGroup<N> {
     }
 
     /// Frees all that a dead worker held: the accept lock, the leadership, its membership, and its
-    /// gauges on each [scoreboard](Self::with_scoreboard). Returns whether the worker was a member or
-    /// held the lock.
+    /// gauges on each [scoreboard](Self::with_scoreboard). Returns whether the worker was a member
+    /// or held the lock.
     ///
     /// Then it notifies members, because the dead worker may have left clients waiting:
     ///
@@ -198,7 +197,6 @@ impl<N: Notify> WorkerGroup<N> {
         self.shared.members.len()
     }
 
-    /// Adds an object that `release_dead` releases.
     pub(crate) fn also_release(mut self, other: Arc<dyn ReleaseDead>) -> Self {
         self.scoreboards.push(other);
         self
@@ -216,7 +214,7 @@ impl<N> Clone for WorkerGroup<N> {
 }
 
 /// The membership of one worker in a [`WorkerGroup`]. Dropping it releases the accept lock, leaves
-/// the group, and notifies another member if that one has to listen now.
+/// the group, and notifies another member if that one may have to listen now.
 ///
 /// If a process forks, dropping the copy of the membership in the child changes nothing.
 ///
@@ -361,7 +359,7 @@ impl<N: Notify> Drop for Member<N> {
 impl<N: Notify> Shared<N> {
     fn join(&self, me: WorkerId) {
         let words = self.words(me);
-        // An unanswered notification stays. It is for the slot, so this worker answers it.
+        // An unanswered notification stays, because it is for the slot.
         self.step_down(me);
         words.load.store(0, Ordering::Relaxed);
         words.late.store(0, Ordering::Relaxed);
@@ -407,14 +405,14 @@ impl<N: Notify> Shared<N> {
         let words = self.words(me);
         words.load.store(word_of(load), Ordering::Relaxed);
         let notified = words.answer();
-        // The stores must precede the loads. Otherwise a worker that fills up and one that gets room
-        // could miss each other, and neither would notify the other.
+        // The stores must precede the loads. Otherwise a worker that fills up and one that gets
+        // room could miss each other, and neither would notify the other.
         fence(Ordering::SeqCst);
         let leader = self.leader(me);
         let on_time = self.least_loaded_of(self.others(me).filter(|id| !self.is_late(*id)));
         let is_late = self.is_late(me);
-        // If this member is late or full and all others are late, one of them gets the clients that this
-        // one leaves.
+        // If this member is late or full and all others with room are late, one of them gets the
+        // clients that this one leaves.
         let [least_loaded, pending] = if (is_late || load.is_full()) && on_time == [None; 2] {
             self.least_loaded_of(self.others(me))
         } else {
@@ -433,7 +431,6 @@ impl<N: Notify> Shared<N> {
         }
     }
 
-    /// Number of clients that all members together have accepted; it wraps.
     fn clients(&self) -> u32 {
         let clients = |words: &MemberWords| words.clients.load(Ordering::Relaxed);
         self.members.iter().map(clients).fold(0, u32::wrapping_add)
@@ -457,7 +454,7 @@ impl<N: Notify> Shared<N> {
             let open = words.open.load(Ordering::Relaxed).checked_sub(1)?;
             // This worker counts as having room, because it may not have published its load yet.
             let has_room = id == me || matches!(words.available_load(), Some((_, false)));
-            // A late worker may also give to late ones. If all are late, the loads decide.
+            // A late worker may also give to late ones.
             let takes = has_room && (is_late || !self.is_late(id));
             Some(Place { id, open, takes })
         })
@@ -491,7 +488,6 @@ impl<N: Notify> Shared<N> {
         }
     }
 
-    /// Notifies again every member that has an unanswered notification.
     fn notify_again(&self) {
         for (id, notifier) in self.ids().zip(&self.notifiers) {
             if self.is_notified(id) {
@@ -510,7 +506,7 @@ impl<N: Notify> Shared<N> {
     }
 
     fn leader(&self, me: WorkerId) -> Leader {
-        // Acquire: the registration of the leader happens before anything that this member does now.
+        // Acquire: the registration of the leader happens before the next steps of this member.
         match WorkerId::from_word(self.leader[0].load(Ordering::Acquire)) {
             None => Leader::None,
             Some(leader) if leader == me => Leader::Me,
@@ -546,8 +542,8 @@ impl<N: Notify> Shared<N> {
         least
     }
 
-    /// All other slots, beginning with the one after this member's, so that members that search among
-    /// equal loads find different members.
+    /// All other slots, beginning with the one after this member's, so that members that search
+    /// among equal loads find different members.
     fn others(&self, me: WorkerId) -> impl Iterator<Item = WorkerId> + use<N> {
         let slots = (me.slot() + 1..self.members.len()).chain(0..me.slot());
         slots.map(WorkerId::from_slot)
@@ -572,10 +568,9 @@ impl<N: Notify> Shared<N> {
     }
 }
 
-/// The leader word of a group without a leader. It is not the word of any worker.
+/// The leader word of a group without a leader. No worker has this word.
 const EMPTY: u32 = 0;
 
-/// The word of a load, as the other members read it.
 fn word_of(load: Load) -> u32 {
     if load.is_full() {
         0

@@ -48,15 +48,16 @@ pub trait GroupMember: fmt::Debug + Send {
     /// Releases the accept lock if this worker owns it.
     fn unlock(&self);
 
-    /// Returns whether this worker sees the others. If not, no method below is called. The members of a
-    /// group do not see each other if their policy [does not use the group](crate::Policy::uses_group).
+    /// Returns whether this worker sees the others. If not, only [`sync`](Self::sync) of the
+    /// methods below is called. The members of a group do not see each other if their policy [does
+    /// not use the group](crate::Policy::uses_group).
     #[must_use]
     fn in_group(&self) -> bool {
         false
     }
 
-    /// Returns whether another worker has notified this one since its last [`sync`](Self::sync). For a
-    /// [`Member`](crate::Member) this costs one atomic load.
+    /// Returns whether another worker has notified this one since its last [`sync`](Self::sync).
+    /// For a [`Member`](crate::Member) this costs one atomic load.
     #[must_use]
     fn is_notified(&self) -> bool {
         false
@@ -73,8 +74,8 @@ pub trait GroupMember: fmt::Debug + Send {
         GroupView::alone()
     }
 
-    /// Publishes whether this worker is late: its turns have lasted so long that clients should go to
-    /// others. The others see it when they sync.
+    /// Publishes whether this worker is late: its turns have lasted so long that clients should go
+    /// to others. The others see it when they sync.
     fn set_late(&self, late: bool) {
         let _ = late;
     }
@@ -94,14 +95,14 @@ pub trait GroupMember: fmt::Debug + Send {
     /// [roused](GroupView::roused).
     fn rouse(&self) {}
 
-    /// Publishes the number of this worker's open connections, or `None` if it takes no part in evening
-    /// them out.
+    /// Publishes the number of this worker's open connections, or `None` if it takes no part in
+    /// evening them out.
     fn publish_open(&self, open: Option<u32>) {
         let _ = open;
     }
 
-    /// Returns how the open connections of the group are spread, as if the members of `without` took none.
-    /// A [`Member`](crate::Member) reads a cache line for each slot, a few times.
+    /// Returns the spread of the group's open connections, as if the members of `without` took
+    /// none. A [`Member`](crate::Member) reads a cache line for each slot, a few times.
     #[must_use]
     fn spread(&self, without: &[WorkerId]) -> Spread {
         let _ = without;
@@ -113,7 +114,8 @@ pub trait GroupMember: fmt::Debug + Send {
 
     /// Makes this worker the leader, even if another member leads now.
     ///
-    /// Its listeners must be registered, and stay so until another member leads.
+    /// Its listeners must be registered, and stay so until another member leads or this one [steps
+    /// down](Self::step_down).
     fn lead(&self) {}
 
     /// Ends the leadership of this worker, if it leads. The group then has no leader. It is called
@@ -133,8 +135,8 @@ pub trait GroupMember: fmt::Debug + Send {
     /// The notifier that the poller watches, level-triggered; `None` if a notification ends a wait
     /// by other means.
     ///
-    /// If there is a notifier, a notification that makes [`is_notified`](Self::is_notified) true must
-    /// also make the notifier readable, until [`clear_notifier`](Self::clear_notifier).
+    /// If there is a notifier, a notification that makes [`is_notified`](Self::is_notified) true
+    /// must also make the notifier readable, until [`clear_notifier`](Self::clear_notifier).
     #[must_use]
     fn notifier(&self) -> Option<Notifier<'_>> {
         None

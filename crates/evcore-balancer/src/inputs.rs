@@ -78,8 +78,8 @@ pub struct MoveCounts {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moved {
-    /// This many connections have left for another worker. They count for this worker until the other
-    /// one has answered.
+    /// This many connections have left for another worker. They count for this worker until the
+    /// other one has answered.
     Left(u32),
     /// The other worker has taken this many of the connections that left.
     Taken(u32),
@@ -99,7 +99,6 @@ impl Inputs {
         }
     }
 
-    /// Returns whether this worker has met a client since its last plan.
     pub(crate) fn has_met_clients(&self) -> bool {
         self.reported || self.accepted > 0 || self.may_have_left_clients
     }
@@ -161,21 +160,22 @@ pub struct GroupView {
     /// The leader of the group.
     pub leader: Leader,
     /// The least loaded of the *other* members that have room and no unanswered notification. Late
-    /// members are considered only if this worker is late or full itself, and no member that is on time
-    /// has room.
+    /// members are considered only if this worker is late or full itself, and no member that is on
+    /// time has room.
     pub least_loaded: Option<Peer>,
     /// The least loaded of the other members that have room and have not answered a notification
-    /// yet. Such a member is usually about to listen. A stopped member (`SIGSTOP`) does not answer
-    /// until it continues.
+    /// yet, with the same exception for late ones. Such a member is usually about to listen. A
+    /// stopped member (`SIGSTOP`) does not answer until it continues.
     pub pending: Option<Peer>,
     /// True if the sync that made this view has answered a notification.
     pub notified: bool,
     /// True if this worker is the only member of the group.
     pub alone: bool,
-    /// True if this worker is [late](crate::GroupMember::set_late), and another member is not late and
-    /// has room.
+    /// True if this worker is [late](crate::GroupMember::set_late), and another member that has
+    /// room is not.
     pub outpaced: bool,
-    /// Number of clients that the members of the group have accepted, this one included. It wraps.
+    /// Number of clients that the members of the group have accepted, this one and former ones
+    /// included. It wraps.
     pub clients: u32,
     /// True if another member [rests](crate::Plan::rests).
     pub others_rest: bool,
@@ -207,9 +207,9 @@ impl GroupView {
 
 /// The leader of a worker group, as one member sees it.
 ///
-/// The leader must not stop listening before another member has become leader. Every other member
-/// may stop at any time, because the leader listens. [`WorkerGroup`](crate::WorkerGroup) compares
-/// this with the Leader/Followers pattern.
+/// The leader must not stop listening before another member has become leader, or it has stepped
+/// down itself. Every other member may stop at any time, because the leader listens.
+/// [`WorkerGroup`](crate::WorkerGroup) compares this with the Leader/Followers pattern.
 ///
 /// ```
 /// use evcore_balancer::Leader;
@@ -223,7 +223,7 @@ pub enum Leader {
     None,
     /// This worker leads.
     Me,
-    /// Another member leads, and its listeners are registered.
+    /// Another member leads. Its listeners are registered, unless it has died.
     Other,
 }
 

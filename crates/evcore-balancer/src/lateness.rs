@@ -3,13 +3,11 @@
 //! A turn is long if it lasts for 10 ms or more. Each long turn adds its length to a leaky bucket,
 //! which leaks an eighth of the time that passes. A worker becomes late with a long turn that finds
 //! the bucket not empty and fills it to 40 ms or more. It stays late until the bucket is empty, so
-//! a worker whose long turns take more than an eighth of its time is late all the time. A single
-//! long turn, which any busy system causes, does not make a worker late.
+//! a worker whose long turns take more than an eighth of its time stays late. A single long turn,
+//! which any busy system causes, does not make a worker late.
 
-/// The length from which a turn counts as long.
 pub(crate) const LONG_NS: u64 = 10 * NS_PER_MS;
 
-/// The bucket leaks one part in this many of the time that passes: an eighth.
 const LEAK: u64 = 8;
 
 /// Minimum content that makes a worker late, and (below) the maximum content.
@@ -18,7 +16,6 @@ const MOST_NS: u64 = 125_000_000;
 
 const NS_PER_MS: u64 = 1_000_000;
 
-/// The long turns of a worker.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Lateness {
     /// The time at which the bucket is empty. It is a multiple of a millisecond, because plans
@@ -28,7 +25,6 @@ pub(crate) struct Lateness {
 }
 
 impl Lateness {
-    /// Adds a long turn that ends now.
     pub(crate) fn add(&mut self, lasted_ns: u64, now_ns: u64) {
         let before_ns = self.empty_at_ns.saturating_sub(now_ns) / LEAK;
         let content_ns = before_ns.saturating_add(lasted_ns).min(MOST_NS);
@@ -46,7 +42,7 @@ impl Lateness {
         self.is_late.then_some(self.empty_at_ns)
     }
 
-    /// Ends the lateness if its time has come, and returns whether it did.
+    /// Ends the lateness if its time has come. Returns whether it did.
     pub(crate) fn ends(&mut self, now_ns: u64) -> bool {
         let ends = self.is_late && self.empty_at_ns <= now_ns;
         self.is_late &= !ends;

@@ -2,7 +2,8 @@
 
 use crate::sync::AtomicU64;
 
-/// The numbers of one worker, in cache lines of their own, so that workers do not slow each other down.
+/// The numbers of one worker, in cache lines of their own, so that workers do not slow each other
+/// down.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct Line<const N: usize>(pub(crate) [AtomicU64; N]);

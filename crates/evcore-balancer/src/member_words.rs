@@ -21,29 +21,25 @@ pub(crate) struct MemberWords {
     pub(crate) late: AtomicU32,
     /// Number of clients that the members in this slot have accepted. It wraps.
     pub(crate) clients: Count,
-    /// 0 if the member takes no part in evening out; otherwise the number of its open connections plus
-    /// one.
+    /// 0 if the member takes no part in evening out; otherwise the number of its open connections
+    /// plus one.
     pub(crate) open: Count,
-    /// One of [`AWAKE`], [`RESTS`] and [`ROUSED`].
     pub(crate) rest: Count,
 }
 
-/// The member does not rest.
 pub(crate) const AWAKE: u32 = 0;
-/// The member rests.
 pub(crate) const RESTS: u32 = 1;
 /// The member rests, and another one has roused it.
 pub(crate) const ROUSED: u32 = 2;
 
 impl MemberWords {
-    /// Answers a notification, if there is one, and returns whether there was. If so, the caller
-    /// must act on it.
+    /// Answers a notification. Returns whether there was one, on which the caller must act.
     pub(crate) fn answer(&self) -> bool {
         // Acquire: the cause of the notification happens before the reaction to it.
         replace(&self.notified, 1, 0, Ordering::Acquire)
     }
 
-    /// Rouses the member if it rests. Returns whether it rested, so that the caller must wake it.
+    /// Rouses the member if it rests. If this returns true, the caller must wake the member.
     pub(crate) fn rouse(&self) -> bool {
         let order = std::sync::atomic::Ordering::Relaxed;
         self.rest.load(order) == RESTS
@@ -53,15 +49,14 @@ impl MemberWords {
                 .is_ok()
     }
 
-    /// The number of the member's connections, and whether it has an unanswered notification; `None`
-    /// if it has no room.
+    /// The number of the member's connections, and true if it has an unanswered notification;
+    /// `None` if it has no room.
     pub(crate) fn available_load(&self) -> Option<(u32, bool)> {
         let active = self.load.load(Ordering::Relaxed).checked_sub(1)?;
         Some((active, self.notified.load(Ordering::Relaxed) != 0))
     }
 }
 
-/// Replaces the word if it is `current`, and returns whether it was.
 pub(crate) fn replace(word: &AtomicU32, current: u32, new: u32, success: Ordering) -> bool {
     word.compare_exchange(current, new, success, Ordering::Relaxed)
         .is_ok()

@@ -6,8 +6,8 @@ use std::{fmt, os::fd::BorrowedFd};
 /// Wakes a member of a [`WorkerGroup`](crate::WorkerGroup) from its wait.
 ///
 /// A server needs no implementation of its own, because
-/// [`WorkerGroup::new`](crate::WorkerGroup::new) makes descriptors. A
-/// simulator implements it for its own pollers, and so runs the same group protocol.
+/// [`WorkerGroup::new`](crate::WorkerGroup::new) makes descriptors. A simulator implements the
+/// trait for its own pollers, and so runs the same group protocol.
 ///
 /// ```
 /// use evcore_balancer::{GroupMember, Notify, Policy, WorkerGroup, WorkerId};

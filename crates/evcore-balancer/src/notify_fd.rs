@@ -1,6 +1,6 @@
 //! Wakes a worker from another process, by a descriptor that was made before the fork.
 //!
-//! It is an eventfd if the system has it, and a pair of sockets otherwise. It is separate from the
+//! It is an eventfd if the system has it, and a pair of sockets otherwise. It cannot be the
 //! poller's waker, whose flag is in process memory (decision 0018).
 
 use std::io;

@@ -4,8 +4,7 @@ use std::{fmt, io};
 
 use rustix::io::Errno;
 
-/// Adds the operation that failed, and advice, to the message of an error. The kind of the error
-/// stays the same.
+/// Adds the operation that failed, and advice, to the message of an error. Keeps its kind.
 pub(crate) fn failed<E: Into<io::Error>>(doing: impl fmt::Display) -> impl FnOnce(E) -> io::Error {
     move |error| {
         let error = error.into();

@@ -6,15 +6,14 @@ use crate::{spread::Give, worker_id::WorkerId};
 
 /// The actions of a worker in this turn.
 ///
-/// Compare [`listening`](Plan::listening) with the present registration to find out whether to
-/// register or to deregister the listeners. Follow the plan in this order:
+/// Follow the plan in this order:
 ///
 /// 1. If [`leadership`](Plan::leadership) is [`Release`](Leadership::Release), call
 ///    [`GroupMember::step_down`](crate::GroupMember::step_down).
-/// 2. Register or deregister the listeners. To [register them again](Plan::register_again),
-///    deregister them first.
+/// 2. Register or deregister the listeners if [`listening`](Plan::listening) has changed. To
+///    [register them again](Plan::register_again), deregister them first.
 /// 3. If `leadership` is [`Acquire`](Leadership::Acquire), call
-///    [`GroupMember::lead`](crate::GroupMember::lead). The listeners of the leader must be registered.
+///    [`GroupMember::lead`](crate::GroupMember::lead).
 /// 4. If [`notify`](Plan::notify) is `Some(peer)`, call
 ///    [`GroupMember::notify`](crate::GroupMember::notify) with `peer`. If [`rests`](Plan::rests)
 ///    has changed since the last plan, call
@@ -27,9 +26,9 @@ use crate::{spread::Give, worker_id::WorkerId};
 /// 6. If the plan [holds the lock](Plan::holds_lock), call
 ///    [`GroupMember::unlock`](crate::GroupMember::unlock) before running handlers.
 ///
-/// The wait must also end when [`GroupMember::notifier`](crate::GroupMember::notifier) becomes readable. Then
-/// call [`GroupMember::clear_notifier`](crate::GroupMember::clear_notifier), and make the next plan with
-/// [`Inputs::notified`](crate::Inputs::notified) set from
+/// The wait must also end when [`GroupMember::notifier`](crate::GroupMember::notifier) becomes
+/// readable. Then call [`GroupMember::clear_notifier`](crate::GroupMember::clear_notifier), and
+/// make the next plan with [`Inputs::notified`](crate::Inputs::notified) set from
 /// [`GroupMember::is_notified`](crate::GroupMember::is_notified).
 ///
 /// ```
@@ -60,14 +59,14 @@ pub struct Plan {
     /// field changes only together with [`register_again`](Self::register_again).
     pub exclusive: bool,
 
-    /// Register the listeners edge-triggered. This turn leaves clients in the backlog, and the
-    /// kernel must not report them again and again. This is true only if
+    /// Register the listeners edge-triggered, because this turn leaves clients in the backlog, and
+    /// the kernel must not report them again and again. This is true only if
     /// [`exclusive`](Self::exclusive) is. While a worker keeps listening, this field changes only
     /// together with [`register_again`](Self::register_again).
     ///
-    /// A client that has been reported, and is left in the backlog, counts for the next plan as
-    /// [`Inputs::may_have_left_clients`](crate::Inputs::may_have_left_clients), and need not be reported
-    /// to later plans.
+    /// A client that was reported, and is left in the backlog, counts for the next plan as
+    /// [`Inputs::may_have_left_clients`](crate::Inputs::may_have_left_clients). It need not be
+    /// reported to later plans.
     pub edge_triggered: bool,
 
     /// Register the listeners again even if they are registered. The kernel then wakes this worker
@@ -88,17 +87,18 @@ pub struct Plan {
     pub wait_at_most: Option<Duration>,
 
     /// Maximum number of connections that this turn may accept; `None` if the balancer sets no
-    /// limit. It is 0 only if the listeners are [edge-triggered](Self::edge_triggered), or if this worker
-    /// [rests](Self::rests). A worker that rests, and leaves a client, does not rest in the next plan.
+    /// limit. It is 0 only if the listeners are [edge-triggered](Self::edge_triggered), or if this
+    /// worker [rests](Self::rests). A worker that rests, and leaves a client, does not rest in the
+    /// next plan.
     pub accepts_at_most: Option<u32>,
 
     /// The plan may be used for more turns, without a call of
-    /// [`Balancer::plan`](crate::Balancer::plan), until [`wait_at_most`](Self::wait_at_most) has
-    /// passed since the plan was made, or an input other than [`Inputs::now`](crate::Inputs::now)
-    /// changes.
+    /// [`Balancer::plan`](crate::Balancer::plan). It ends when [`wait_at_most`](Self::wait_at_most)
+    /// has passed since it was made, or when an input other than
+    /// [`Inputs::now`](crate::Inputs::now) changes.
     ///
-    /// If the plan [holds the lock](Self::holds_lock), each of these turns tries the lock first. When
-    /// the lock is refused, the plan ends.
+    /// If the plan [holds the lock](Self::holds_lock), each of these turns first tries the lock.
+    /// When the lock is refused, the plan ends.
     pub stands: bool,
 
     /// A change of leadership: this worker becomes leader of its group, or steps down.
@@ -108,13 +108,13 @@ pub struct Plan {
     pub notify: Option<WorkerId>,
 
     /// No member of the group has met a client for some time. This worker listens without
-    /// [exclusive](Self::exclusive) wake-ups and without a limit on its wait, and the kernel wakes it
-    /// for the next client.
+    /// [exclusive](Self::exclusive) wake-ups, and its policy sets no limit on the wait. The kernel
+    /// wakes the worker for the next client.
     pub rests: bool,
 
     /// Clients connect again. Wake the members that rest, by
-    /// [`GroupMember::rouse`](crate::GroupMember::rouse), because otherwise the kernel would wake
-    /// all of them for each client.
+    /// [`GroupMember::rouse`](crate::GroupMember::rouse). Otherwise the kernel would wake all of
+    /// them for each client.
     pub rouses: bool,
 
     /// The idle connections that this worker should give to another one. This turn does not wait.
@@ -122,8 +122,8 @@ pub struct Plan {
     /// [`Coordinator::on_moved`](crate::Coordinator::on_moved).
     pub give: Option<Give>,
 
-    /// This worker has had fewer connections than the mean for some time. Wake the members that have
-    /// more, by [`GroupMember::rouse_loaded`](crate::GroupMember::rouse_loaded).
+    /// This worker has had fewer connections than the mean for some time. Wake the members that
+    /// have more, by [`GroupMember::rouse_loaded`](crate::GroupMember::rouse_loaded).
     pub calls: bool,
 }
 
@@ -137,15 +137,15 @@ pub enum Leadership {
     /// No change.
     #[default]
     Keep,
-    /// Become leader by [`GroupMember::lead`](crate::GroupMember::lead), after the listeners are registered.
+    /// Become leader by [`GroupMember::lead`](crate::GroupMember::lead), after the listeners are
+    /// registered.
     Acquire,
-    /// Step down by [`GroupMember::step_down`](crate::GroupMember::step_down), before the listeners are
-    /// deregistered, because this worker is full.
+    /// Step down by [`GroupMember::step_down`](crate::GroupMember::step_down), before the listeners
+    /// are deregistered, because this worker is full.
     Release,
 }
 
 impl Plan {
-    /// A turn without listening.
     pub(crate) const fn away(wait_at_most: Option<Duration>) -> Self {
         Self {
             listening: false,
@@ -173,8 +173,6 @@ impl Plan {
         }
     }
 
-    /// A turn of a worker that rests. Before its rest, the worker was registered for exclusive
-    /// wake-ups.
     pub(crate) const fn rest() -> Self {
         Self {
             rests: true,

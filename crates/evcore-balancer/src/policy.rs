@@ -41,23 +41,24 @@ pub enum Policy {
     /// Only the worker that holds the accept lock listens (nginx: `accept_mutex on`).
     ///
     /// A worker holds the lock while it waits, and releases it before any handler runs. By itself,
-    /// the lock does not spread connections evenly, because the holder is the only worker awake and
-    /// gets the lock again and again.
+    /// the lock does not spread connections evenly, because the holder is awake when the lock
+    /// becomes free, and often gets it again.
     ///
-    /// - The members of a [`WorkerGroup`](crate::WorkerGroup) hand the lock over. If the holder exceeds
-    ///   the load of the least loaded member by more than 16 connections plus a sixteenth of that load,
-    ///   it notifies that member and yields the lock. If that member does not take the lock, another one
-    ///   does after `delay`.
-    /// - Workers that share only an [`AcceptMutex`](crate::AcceptMutex) follow nginx's rule. A worker
-    ///   that is [crowded](crate::Load::is_crowded) yields the lock for `delay`, and then takes one
-    ///   turn. Until workers are crowded, nearly all clients go to one of them.
+    /// - The members of a [`WorkerGroup`](crate::WorkerGroup) hand the lock over. If the holder
+    ///   exceeds the load of the least loaded member by more than 16 connections plus a sixteenth
+    ///   of that load, it notifies that member and yields the lock. If that member does not take
+    ///   the lock, another one does after at most `delay`.
+    /// - Workers that share only an [`AcceptMutex`](crate::AcceptMutex) follow nginx's rule. A
+    ///   worker that is [crowded](crate::Load::is_crowded) yields the lock for `delay`, and then
+    ///   takes one turn. Until workers are crowded, nearly all clients go to one of them.
     ///
-    /// [`release_dead`](crate::WorkerGroup::release_dead) frees the lock of a worker that has died. A
-    /// worker that is stopped (`SIGSTOP`) keeps it. Therefore each worker that has not listened for
-    /// `delay` polls the listeners once, without the lock. A single worker needs no lock: use
-    /// [`Off`](Policy::Off).
+    /// [`release_dead`](crate::WorkerGroup::release_dead) frees the lock of a worker that has died.
+    /// A worker that is stopped (`SIGSTOP`) keeps it. Therefore each worker with room that has not
+    /// listened for `delay` polls the listeners once, without the lock. A single worker needs no
+    /// lock: use [`Off`](Policy::Off).
     Mutex {
-        /// The time for which a worker that does not listen waits before it tries the lock again.
+        /// The longest wait of a worker that was refused the lock, and the time for which a worker
+        /// that yields the lock does not try it again.
         ///
         /// It is rounded up to whole milliseconds, and to at least 1 ms, so that no worker spins.
         delay: Duration,
@@ -68,11 +69,15 @@ pub enum Policy {
     ///
     /// The kernel wakes the worker that registered first. So each worker registers again after some
     /// connections, and is then woken last. If a worker that is stopped (`SIGSTOP`) leaves clients
-    /// waiting, another worker finds them when it registers again, at most `delay` later. For that
-    /// reason a worker wakes once in each `delay`, until its [`WorkerGroup`](crate::WorkerGroup) has met
-    /// no client for four delays. Then all members listen without exclusive wake-ups, and sleep until
-    /// the kernel wakes them for the next client. Workers without a group do not find out that the
-    /// others meet no client. If the poller has no exclusive wake-ups, this policy is the same as
+    /// waiting, another worker finds them when it registers again, at most `delay` later.
+    ///
+    /// For that reason a worker wakes once in each `delay`, until its
+    /// [`WorkerGroup`](crate::WorkerGroup) has met no client for four delays. Then all members
+    /// listen without exclusive wake-ups, and sleep until the kernel wakes them for the next
+    /// client. Workers without a group do not do this, because they cannot see that the others meet
+    /// no client.
+    ///
+    /// If the poller has no exclusive wake-ups, each worker that has room listens as under
     /// [`Off`](Policy::Off).
     Exclusive {
         /// The number of accepted connections after which a worker registers again.
@@ -84,30 +89,33 @@ pub enum Policy {
 
     /// The workers whose load is near the lowest load listen, with exclusive wake-ups.
     ///
-    /// A worker with more connections stops, but never before another worker listens: the
-    /// [leader](crate::Leader) notifies the least loaded worker, and stops when that worker has
-    /// become leader. This spreads connections evenly with few wake-ups, even after many
-    /// connections of one worker have ended. Until the notified worker is leader, the old leader
-    /// leaves clients in the backlog for up to 2 ms, so that a burst is spread too. If no answer
-    /// comes, it accepts a few clients every 2 ms, and after 10 ms all. The workers have to be
-    /// members of a [`WorkerGroup`](crate::WorkerGroup).
+    /// A worker with more connections stops listening. Unless it is full, it first waits until
+    /// another worker listens: the [leader](crate::Leader) notifies the least loaded worker, and
+    /// stops when that worker has become leader. This spreads connections evenly with few wake-ups,
+    /// even after many connections of one worker have ended.
     ///
-    /// If the leader blocks in a handler, new clients wait until another worker probes the
-    /// listeners, at most `delay` later. If a worker is stopped after the kernel has woken it for a
-    /// client, only a probe finds that client. For that reason a worker wakes once in each `delay`,
-    /// until its group has met no client for four delays. Then all members listen without exclusive
-    /// wake-ups, and sleep until the kernel wakes them for the next client. A worker that is alone in
-    /// its group always does this.
+    /// Until the notified worker is leader, the old leader leaves clients in the backlog for up to
+    /// 2 ms, so that a burst is spread too. If no answer comes, it notifies another worker. If no
+    /// other worker has room, it accepts a few clients every 2 ms, and all after 10 ms. The workers
+    /// have to be members of a [`WorkerGroup`](crate::WorkerGroup).
+    ///
+    /// If the leader blocks in a handler while no other worker listens, new clients wait until
+    /// another worker probes the listeners, at most `delay` later. If a worker is stopped after the
+    /// kernel has woken it for a client, only a probe or a new registration finds that client. For
+    /// that reason a worker wakes once in each `delay`, until its group has met no client for four
+    /// delays. Then all members listen without exclusive wake-ups, and sleep until the kernel wakes
+    /// them for the next client. A worker that is alone in its group always does this.
     ///
     /// If the poller has no exclusive wake-ups, the workers near the lowest load share the accept
     /// lock.
     LeastLoaded {
-        /// The number of connections by which a worker may exceed the least loaded one and still count
-        /// as near, in addition to a sixteenth of that one's connections. A smaller slack spreads
-        /// connections more evenly and costs more wake-ups. 0 counts as 1.
+        /// The number of connections by which a worker may exceed the least loaded one and still
+        /// count as near, in addition to a sixteenth of that one's connections. A smaller slack
+        /// spreads connections more evenly and costs more wake-ups. 0 counts as 1.
         slack: u32,
-        /// The maximum time of a registration, and the interval at which a worker that does not listen
-        /// probes the listeners. It is rounded up like the delay of [`Mutex`](Policy::Mutex).
+        /// The maximum time of a registration, and the interval at which a worker that does not
+        /// listen probes the listeners. It is rounded up like the delay of
+        /// [`Mutex`](Policy::Mutex).
         delay: Duration,
     },
 }
@@ -154,8 +162,8 @@ impl Policy {
     }
 
     /// Returns whether workers under this policy sync with their group.
-    /// [`LeastLoaded`](Policy::LeastLoaded) needs a group. With one, [`Mutex`](Policy::Mutex) spreads
-    /// connections evenly, and workers under [`Exclusive`](Policy::Exclusive) rest.
+    /// [`LeastLoaded`](Policy::LeastLoaded) needs a group. With one, [`Mutex`](Policy::Mutex)
+    /// spreads connections evenly, and workers under [`Exclusive`](Policy::Exclusive) rest.
     ///
     /// ```
     /// use evcore_balancer::Policy;
@@ -196,15 +204,15 @@ impl Policy {
 
 pub(crate) const NS_PER_MS: u64 = 1_000_000;
 
-/// A delay in whole milliseconds, as nanoseconds. It rounds up, so that no delay is cut short, and
-/// to at least 1 ms, so that no worker spins.
+/// A delay in nanoseconds, rounded up to whole milliseconds, and to at least 1 ms, so that no
+/// worker spins.
 fn whole_ms(delay: Duration) -> u64 {
     let ms = u64::try_from(delay.as_nanos().div_ceil(u128::from(NS_PER_MS)));
     ms.unwrap_or(u64::MAX).max(1).saturating_mul(NS_PER_MS)
 }
 
-/// A time as nanoseconds. Policies count in nanoseconds, because adding two [`Duration`]s costs ten
-/// times as much as adding two integers, and a policy calculates in each turn.
+/// A time as nanoseconds. Policies calculate in each turn, and integers cost less than
+/// [`Duration`]s.
 pub(crate) fn nanos(time: Duration) -> u64 {
     const NS_PER_SECOND: u64 = 1_000_000_000;
     let whole = time.as_secs().saturating_mul(NS_PER_SECOND);

@@ -3,8 +3,8 @@
 //! The inputs are the numbers of open connections of all members, and the number of this worker's
 //! own idle connections. Only idle connections can leave at once.
 //!
-//! - Nothing moves before the connections have been uneven for [`UNEVEN_NS`]. Then a worker gives until
-//!   it is at the mean.
+//! - Nothing moves before the connections have been uneven for [`UNEVEN_NS`]. Then a worker gives
+//!   until it is at the mean.
 //! - A turn gives at most [`AT_MOST`] connections. A worker gives more only after the receiver has
 //!   answered for all of these.
 //! - A worker that has got connections gives none for [`STAY_NS`]. So no connection moves twice
@@ -12,9 +12,9 @@
 //! - A worker is avoided if connections that were given to it came back, or if none could leave for
 //!   it within [`VAIN_NS`], because it may be stopped. It gets no connections for [`AVOID_NS`].
 //!   Meanwhile the next worker that lacks connections gets them.
-//! - If a worker cannot give, it tries again after a pause that doubles each time, up to a
-//!   limit, or when twice as many connections are idle. So a group whose connections
-//!   cannot move comes almost to rest.
+//! - A worker tries again after a pause that doubles each time, up to a limit. The pause is short
+//!   again when connections have moved, or when more than twice as many are idle. So a group whose
+//!   connections cannot move comes almost to rest.
 //! - A worker with too few connections wakes the workers above the mean, because they may sleep.
 
 use crate::{
@@ -35,31 +35,25 @@ const PAUSE_OF_GIVER_MAX_NS: u64 = 30_000 * NS_PER_MS;
 const PAUSE_MAX_NS: u64 = 60_000 * NS_PER_MS;
 const AT_MOST: u32 = 128;
 
-/// The part of a balancer that evens out open connections.
 #[derive(Clone, Debug)]
 pub(crate) struct Rebalance {
     spread: Spread,
-    /// Time since which the connections have been uneven.
     uneven_since_ns: Option<u64>,
     /// True if this worker has begun to give. It goes on until it is at the mean.
     has_begun: bool,
     /// Time of the next try, and the pause after it.
     next_ns: u64,
     pause_ns: u64,
-    /// Number of connections that were idle at the last try.
     idle: u32,
-    /// Time at which connections arrived here last.
     arrived_ns: Option<u64>,
-    /// The worker to which this one gave connections last.
     given_to: Option<WorkerId>,
-    /// Time since which this worker has tried to give to that one, if no connection has left yet.
+    /// Time since which this worker has tried in vain to give to that one.
     in_vain_since_ns: Option<u64>,
     /// The workers that get no connections until `avoided_until_ns`.
     avoided: Vec<WorkerId>,
     avoided_until_ns: u64,
 }
 
-/// The part of a plan that evens out open connections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Moves {
     pub(crate) give: Option<Give>,
@@ -106,7 +100,6 @@ impl Rebalance {
         }
         if !concerns_this_worker {
             self.in_vain_since_ns = None;
-            // An avoided worker may be the one that lacks connections.
             return match self.avoided(now_ns) {
                 [] => Moves::default(),
                 _ => Moves::at(self.avoided_until_ns),
@@ -176,13 +169,11 @@ impl Rebalance {
         }
     }
 
-    /// Resets the pause that failed tries have prolonged.
     fn forget_tries(&mut self) {
         (self.next_ns, self.pause_ns) = (0, UNEVEN_NS);
         self.in_vain_since_ns = None;
     }
 
-    /// The workers that get no connections now.
     pub(crate) fn avoided(&self, now_ns: u64) -> &[WorkerId] {
         match now_ns < self.avoided_until_ns {
             true => &self.avoided,
@@ -190,7 +181,6 @@ impl Rebalance {
         }
     }
 
-    /// Avoids the worker to which this one gave last.
     fn avoid(&mut self, now_ns: u64) {
         if self.avoided(now_ns).is_empty() {
             self.avoided.clear();

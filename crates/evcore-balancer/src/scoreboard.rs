@@ -1,10 +1,10 @@
 //! Numbers that every worker publishes about itself, in shared memory.
 //!
 //! Each worker has a line of numbers, which it alone writes, by plain stores. Any process may read
-//! any line at any time. A reader never sees a half-written number. The numbers of one line may be of
-//! different moments, because the writer never waits. Their meaning is up to the application.
+//! any line at any time. A reader sees no half-written number, but the numbers of one line may be
+//! of different moments, because the writer never waits.
 //!
-//! `tests/loom_scoreboard.rs` includes this file and runs it over loom's atomics.
+//! `tests/loom_scoreboard.rs` runs this file over loom's atomics.
 
 use std::{
     array, io,
@@ -22,12 +22,12 @@ use crate::{
 
 /// A line of `N` numbers for each worker, which all workers of a server can read.
 ///
-/// Make it before the fork. Every process forked after that shares it, and so do threads. A clone is
-/// another handle to the same scoreboard.
+/// Make it before the fork. Every process forked after that shares it, and so do threads. A clone
+/// is another handle to the same scoreboard.
 ///
 /// The first numbers of a line are *gauges*, such as the number of open connections. They are set
-/// to 0 when the worker has died. The other numbers are *counters*. The replacement of the worker
-/// continues them, so sums over all workers do not decrease.
+/// to 0 when the worker has died. The other numbers are *counters*. They stay for the replacement
+/// of the worker, which must continue them, so that sums over all workers do not decrease.
 ///
 /// ```
 /// use evcore_balancer::{Policy, Scoreboard, WorkerGroup, WorkerId};
@@ -101,7 +101,7 @@ impl<const N: usize> Scoreboard<N> {
     }
 
     /// Publishes some numbers of this worker, by one plain store each. Each number comes with its
-    /// position in the line. This is cheap enough to call whenever a number changes.
+    /// position in the line.
     ///
     /// Only the worker itself may call this, as for [`publish`](Self::publish).
     ///
@@ -163,8 +163,8 @@ impl<const N: usize> Scoreboard<N> {
 }
 
 impl<N: Notify> WorkerGroup<N> {
-    /// Adds a scoreboard, whose gauges [`release_dead`](Self::release_dead) then sets to 0 for a dead
-    /// worker. Earlier clones of the group do not do that.
+    /// Adds a scoreboard, whose gauges [`release_dead`](Self::release_dead) then sets to 0 for a
+    /// dead worker. Earlier clones of the group do not do that.
     ///
     /// # Panics
     ///

@@ -1,8 +1,7 @@
 //! Memory that a process shares with the children that it forks.
 //!
 //! The memory is an anonymous shared mapping: all zero at first, inherited by `fork`, unmapped by
-//! `exec`, and freed with the last process that has it. It has no name, so a crash leaves nothing
-//! behind.
+//! `exec`, and freed with the last process that has it.
 //!
 //! This is the only file of the crate with unsafe code.
 
@@ -14,7 +13,6 @@ use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
 use crate::{line::Line, member_words::MemberWords, os_error::failed, sync::AtomicU32};
 
-/// A slice in memory shared by `fork`. Dropping it unmaps it from this process.
 pub(crate) struct SharedSlice<T: SharedContent> {
     // Invariant: the start of a mapping of `len` values, which only `drop` unmaps.
     mapping: NonNull<c_void>,

@@ -1,10 +1,11 @@
-//! The spread of a group's open connections over its members, and the number that each gives to others.
+//! The spread of a group's open connections over its members, and the number that each gives to
+//! others.
 //!
-//! Each member that has more than the mean gives its surplus to members that have less. All compute the
-//! same assignment without communicating: in the order of the slots, the surpluses are laid end to end,
-//! and the deficits beside them; a member gives to the member whose deficit lies beside its surplus.
-//! (This is the north-west corner rule for the transportation problem.) So no member gets more than it
-//! lacks, even if many give at the same time.
+//! Each member that has more than the mean gives its surplus to members that have less. In the
+//! order of the slots, the surpluses are laid end to end, and the deficits beside them. A member
+//! gives to the member whose deficit lies beside its surplus. (This is the north-west corner rule
+//! for the transportation problem.) From the same numbers, all members compute the same assignment
+//! without communicating. So no member gets more than it lacks, even if many give at the same time.
 
 use crate::worker_id::WorkerId;
 
@@ -33,29 +34,27 @@ pub struct Give {
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Spread {
-    /// The connections are so uneven that some should move: a member differs from the mean by more than
-    /// 2 plus a 32nd of the mean.
+    /// The connections are so uneven that some should move: a member differs from the mean by more
+    /// than 2 plus a 32nd of the mean. A member that cannot take connections does not count as
+    /// below the mean.
     pub is_uneven: bool,
     /// This member has fewer connections than the mean.
     pub is_below: bool,
-    /// The first part of the connections that this member should give away, and the member that should
-    /// get it.
+    /// The first part of the connections that this member should give away, and the member that
+    /// should get it.
     pub give: Option<Give>,
 }
 
-/// A member that takes part.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
     pub(crate) id: WorkerId,
-    /// The number of its open connections.
     pub(crate) open: u32,
-    /// True if the member may get connections, because it has room and no unanswered notification,
-    /// and is on time (or the member that reads the spread is late itself).
+    /// True if the member may get connections from the member that reads the spread.
     pub(crate) takes: bool,
 }
 
-/// The number of connections that each member should have: from `least` to `most`, which differ by at
-/// most 1.
+/// The number of connections that each member should have: from `least` to `most`, which differ by
+/// at most 1.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Mean {
     pub(crate) least: u32,
@@ -84,15 +83,14 @@ impl Mean {
         u64::from(if place.takes { lacks } else { 0 })
     }
 
-    /// The largest difference from the mean that still counts as even.
     fn margin(self) -> u64 {
         2 + u64::from(self.least / 32)
     }
 }
 
 impl Spread {
-    /// The spread as this member sees it. `places` returns the members in the order of their slots.
-    /// It is called for each pass, and the numbers may change between two passes.
+    /// `places` returns the members in the order of their slots. It is called for each pass, and
+    /// the numbers may change between two passes.
     pub(crate) fn of<I: Iterator<Item = Place>>(me: WorkerId, places: impl Fn() -> I) -> Self {
         let own = places().find(|place| place.id == me);
         let (Some(own), Some(mean)) = (own, Mean::of(places())) else {
@@ -107,7 +105,6 @@ impl Spread {
     }
 }
 
-/// The first part of a member's surplus, and the member whose deficit lies beside it.
 fn give<I: Iterator<Item = Place>>(
     mean: Mean,
     own: &Place,

@@ -4,9 +4,9 @@ use std::{fmt, io, num::NonZeroU32};
 
 /// The identity of a worker: its slot in the supervisor's table.
 ///
-/// The accept lock, the worker group and the scoreboard all name a worker by its id. Two workers that
-/// live at the same time must have different ids. A replacement takes the id of the worker that it
-/// replaces.
+/// The accept lock, the worker group and the scoreboard all name a worker by its id. Two workers
+/// that live at the same time must have different ids. A replacement takes the id of the worker
+/// that it replaces.
 ///
 /// ```
 /// use evcore_balancer::WorkerId;
@@ -43,7 +43,7 @@ impl WorkerId {
         NonZeroU32::new(word).map(Self)
     }
 
-    /// The word that names this worker. It is never 0.
+    /// The word in shared memory that names this worker, never 0.
     pub(crate) const fn to_word(self) -> u32 {
         self.0.get()
     }
@@ -55,10 +55,8 @@ impl fmt::Display for WorkerId {
     }
 }
 
-/// Maximum number of workers that share memory.
 pub(crate) const MAX_WORKERS: usize = 4096;
 
-/// Checks the number of workers that share memory.
 pub(crate) fn check_workers(what: &str, workers: usize) -> io::Result<()> {
     if (1..=MAX_WORKERS).contains(&workers) {
         return Ok(());

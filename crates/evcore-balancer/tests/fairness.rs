@@ -1,7 +1,5 @@
 //! Measures the evenness and the wake-ups of each policy, in a model of the kernel's order of
-//! wake-ups (`model/mod.rs`).
-//!
-//! `evcore-bench` measures the real kernel with real loops (`cargo xtask bench accept`).
+//! wake-ups (`model/mod.rs`). `evcore-bench` measures the real kernel (`cargo xtask bench accept`).
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -14,7 +12,6 @@ use model::{Phase, Server};
 
 const CONNECTIONS: u32 = 1_000;
 
-/// The times at which clients connect.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Pattern {
     OneAtATime,

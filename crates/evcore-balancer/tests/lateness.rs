@@ -11,7 +11,8 @@ fn load(active: u32) -> Load {
     }
 }
 
-/// A worker on a poller without exclusive wake-ups, and a member with 9 connections that is on time.
+/// A worker on a poller without exclusive wake-ups, and a member with 9 connections that is on
+/// time.
 struct Pair {
     worker: Coordinator,
     other: Member,
@@ -31,8 +32,8 @@ impl Pair {
         }
     }
 
-    /// Plans the turn that begins now, after a turn of this length. Returns whether the new turn
-    /// holds the lock.
+    /// Plans the turn that begins now, after a turn of this length. Returns whether it holds the
+    /// lock.
     fn turn(&mut self, now_ms: u64, active: u32, lasted_ms: u64) -> bool {
         let now_ns = now_ms * MS;
         self.worker.on_turn_end(lasted_ms * MS, now_ns);

@@ -1,20 +1,21 @@
 //! Tests the workers of a group in every interleaving, while they join, take over, fill up, get
-//! room, leave, and die after any of their operations.
+//! room, leave, and die after any of their operations. (Larger models have a bound on the
+//! preemptions.)
 //!
-//! A worker is the [`Member`](group::Member) and the [`Balancer`](balancer::Balancer) that ship,
-//! with the policy [`LeastLoaded`](policy::Policy::LeastLoaded). The models include the files of
-//! `src`, over loom's atomics. The kernel (`loom/kernel.rs`) and the part of `evcore` that follows
-//! a plan (`loom/worker.rs`) belong to the models.
+//! A worker is the shipped [`Member`](group::Member) and [`Balancer`](balancer::Balancer), with the
+//! policy [`LeastLoaded`](policy::Policy::LeastLoaded), over loom's atomics. The kernel
+//! (`loom/kernel.rs`) and the part of `evcore` that follows a plan (`loom/worker.rs`) belong to the
+//! models.
 //!
 //! At the end of a model each worker is woken for its events, until all sleep. Then a client
 //! connects, which a worker with room must accept. No delay passes meanwhile, except in models of
-//! the lock and of resting members. So every lost notification is found. In models in which no
-//! worker fills up, leaves or dies, one must listen at any time.
+//! the lock and of resting members. So lost notifications are found. In models in which no worker
+//! fills up, leaves or dies, one must listen at any time.
 //!
-//! In models of two workers, the work of a worker before it leads or notifies is a write to a cell
-//! that is not atomic, which the other worker reads. loom fails if the read is not ordered after
-//! the write. Each mutant is a model over faulty atomics, or with a faulty worker, which loom must
-//! reject.
+//! In models of two workers, a write to a cell that is not atomic stands for the work of a worker
+//! before it leads or notifies. loom fails if the other worker's read of the cell is not ordered
+//! after the write. Each mutant is a model over faulty atomics, or with a faulty worker, which loom
+//! must reject.
 //!
 //! CONTRIBUTING.md lists the faults that loom does not find.
 
@@ -99,7 +100,7 @@ fn few_preemptions(workers: &[(Option<usize>, Act)]) -> Model {
     }
 }
 
-/// A model for a worker that dies. It runs once for each operation of that worker.
+/// A model for a worker that dies.
 fn dying(workers: &[(Option<usize>, Act)], client: bool) -> Model {
     Model {
         client,
@@ -108,7 +109,6 @@ fn dying(workers: &[(Option<usize>, Act)], client: bool) -> Model {
     }
 }
 
-/// Checks the death of each of two workers.
 fn deaths(workers: &[(Option<usize>, Act)], client: bool) {
     for dies in 0..workers.len() {
         dying(workers, client).check_deaths_of(dies);

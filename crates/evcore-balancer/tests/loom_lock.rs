@@ -1,8 +1,7 @@
-//! Tests the accept lock in every interleaving. The models include the file that ships, and run it
-//! over loom's atomics.
+//! Tests the accept lock in every interleaving. The shipped file runs over loom's atomics.
 //!
-//! The lock guards a cell that is not atomic. loom fails if two accesses to it are not ordered. Each
-//! mutant is a model over faulty atomics, which loom must reject.
+//! The lock guards a cell that is not atomic. loom fails if two accesses to it are not ordered.
+//! Each mutant is a model over faulty atomics, which loom must reject.
 
 #![cfg(evcore_loom)]
 #![allow(unsafe_code, reason = "the test shares a cell between threads")]
@@ -39,7 +38,7 @@ impl Guarded {
         })
     }
 
-    /// Tries the lock, and writes the cell if it got the lock. Does not unlock.
+    /// Tries the lock. After a success, writes the cell and keeps the lock.
     fn lock_and_write(&self, slot: usize) -> bool {
         let locked = self.mutex.try_lock(id(slot));
         if locked {
@@ -49,8 +48,7 @@ impl Guarded {
         locked
     }
 
-    /// Runs one turn of a worker, which tries the lock once, writes, and unlocks. Returns whether
-    /// the worker got the lock.
+    /// Runs one turn of a worker. Returns whether the worker got the lock.
     fn turn(&self, slot: usize) -> bool {
         let locked = self.lock_and_write(slot);
         if locked {

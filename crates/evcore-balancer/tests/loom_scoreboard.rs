@@ -1,5 +1,5 @@
-//! Readers of the scoreboard, and two workers that live in one slot after each other. The models
-//! run the file that ships over loom's atomics, with at most 3 preemptions.
+//! Readers of the scoreboard, and two workers that live in one slot after each other. The shipped
+//! file runs over loom's atomics, with at most 3 preemptions.
 //!
 //! A worker publishes and dies. Its parent reaps it, which here is a join, and releases its gauges.
 //! Then the replacement starts and continues the counters. Meanwhile another process reads. Each
@@ -80,13 +80,11 @@ use worker_id::WorkerId;
 /// A line has the number of open connections (a gauge) and of requests (a counter).
 type Scoreboard = scoreboard::Scoreboard<2>;
 
-/// The worker's place on the board.
 fn me() -> WorkerId {
     WorkerId::from_slot(0)
 }
 
-/// The steps of the worker that dies, of its parent and of its replacement. A mutant has one wrong
-/// step.
+/// The steps of the worker that dies, of its parent and of its replacement.
 #[derive(Clone, Copy)]
 struct Steps {
     publish: fn(&Scoreboard, [u64; 2]),

@@ -1,11 +1,11 @@
 //! The guarantees of each policy about all workers of a group, in simulated time.
 //!
 //! Each worker is the real `Balancer` over the real lock and the real membership. It follows a
-//! random script of turns. Time is a loop variable, in milliseconds.
+//! random script of turns.
 //!
-//! The test checks three guarantees at each moment and at each plan. The lock never has two owners.
-//! A full worker does not listen. While no worker listens, no worker with room waits for longer
-//! than the delay and one turn, counted from the last fault.
+//! The test checks three guarantees. The lock never has two owners. A full worker does not listen.
+//! While no worker listens, no worker with room waits for longer than the delay and one turn,
+//! counted from the last fault.
 
 use std::{mem, time::Duration};
 
@@ -23,7 +23,7 @@ const YIELDS_MAX: Duration = Duration::from_millis(2);
 /// Handlers that take longer count as hanging.
 const HANDLERS_MS_MAX: u64 = 5;
 
-/// One turn of a worker's script. After its last turn, a script begins again.
+/// One turn of a worker's script, which begins again after its last turn.
 #[derive(Clone, Debug)]
 struct Turn {
     /// The time after which an event ends the wait, unless the limit of the plan ends it before.
@@ -101,7 +101,6 @@ impl Worker {
     }
 }
 
-/// The parameters of a run, which all its workers share.
 #[derive(Clone, Copy, Debug)]
 struct Rules {
     policy: Policy,
@@ -177,7 +176,6 @@ impl Server {
         self.now_ms += 1;
     }
 
-    /// Runs one worker as far as it gets at this moment.
     fn advance(&mut self, index: usize) {
         loop {
             let worker = &self.workers[index];
@@ -228,7 +226,7 @@ impl Server {
         .into_iter()
         .flatten()
         .min();
-        // Clients that were left waiting are accepted in this turn, which takes at least 1 ms.
+        // A turn that accepts clients that were left waiting takes at least 1 ms.
         let at_least_ms = u64::from(inputs.may_have_left_clients);
         let until = wait_ms.map_or(u64::MAX, |ms| now_ms + ms.max(at_least_ms));
         worker.plan = Some(plan);
@@ -283,8 +281,7 @@ impl Server {
         self.restart_gap();
     }
 
-    /// Restarts the measured time without a listening worker, because one listens now, or a fault
-    /// has happened.
+    /// Restarts the measured time, because a worker listens now, or a fault has happened.
     fn restart_gap(&mut self) {
         for worker in &mut self.workers {
             worker.unattended_since = None;
@@ -325,7 +322,6 @@ fn plan(worker: &mut Worker, mutex: &AcceptMutex, inputs: &Inputs) -> Plan {
     worker.balancer.plan(inputs, || mutex.try_lock(id), sync)
 }
 
-/// Follows a plan, except for the registration.
 fn follow(plan: &Plan, member: &Member) {
     match plan.leadership {
         Leadership::Acquire => member.lead(),
@@ -341,7 +337,6 @@ fn follow(plan: &Plan, member: &Member) {
     }
 }
 
-/// Checks the invariants of a plan.
 fn check_plan(plan: &Plan, before: Option<&Plan>, now: &Inputs, rules: &Rules) {
     let probes = plan.wait_at_most == Some(Duration::ZERO);
     let had_its_turn = before.is_some_and(|before| before.holds_lock);
@@ -444,7 +439,7 @@ fn rare_faults() -> impl Strategy<Value = Fate> {
     ]
 }
 
-/// Generates every policy, on a poller with exclusive wake-ups and on one without.
+/// Generates rules of every policy, with and without exclusive wake-ups.
 fn rules() -> impl Strategy<Value = Rules> {
     let policy = prop_oneof![
         2 => Just(Policy::Off),

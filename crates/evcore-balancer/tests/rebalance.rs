@@ -1,7 +1,6 @@
-//! Tests in simulated time that connections even out. The workers have real coordinators and are
-//! members of a real group. Their connections move with a delay.
-//!
-//! Time is in milliseconds. Each connection is a value, which records when it last moved.
+//! Tests in simulated time (in milliseconds) that connections even out. The workers have real
+//! coordinators and are members of a real group. Their connections move with a delay, and record
+//! when they last moved.
 
 #![allow(clippy::cast_possible_truncation, reason = "the numbers are small")]
 
@@ -34,7 +33,6 @@ struct Worker {
     is_due: bool,
 }
 
-/// A batch of connections on its way from one worker to another.
 struct Flight {
     from: usize,
     to: usize,
@@ -48,9 +46,7 @@ struct Server {
     now_ms: u64,
     workers: Vec<Option<Worker>>,
     flights: Vec<Flight>,
-    /// Number of connections that have moved.
     moved: u64,
-    /// The share of the connections that are idle, in percent.
     idle: u32,
     latency_ms: u64,
     /// True if connections leave only for a worker that is not stopped, as if it had to greet
@@ -60,8 +56,7 @@ struct Server {
 }
 
 impl Server {
-    /// Makes a server with this many slots. The first slots have workers with these numbers of
-    /// connections.
+    /// Makes a server. The first slots have workers with these numbers of connections.
     fn new(slots: usize, opens: &[u32]) -> Self {
         Self::with(Policy::least_loaded(), slots, opens)
     }
@@ -274,7 +269,6 @@ impl Server {
         slots.map(open).collect()
     }
 
-    /// Jain's index of the open connections.
     fn jain(&self) -> f64 {
         let opens = self.opens();
         let loads = || opens.iter().map(|open| f64::from(*open));
@@ -286,7 +280,7 @@ impl Server {
         }
     }
 
-    /// Lets time pass until Jain's index is this high, and returns the number of milliseconds.
+    /// Lets time pass until Jain's index is this high. Returns the number of milliseconds.
     fn ms_until_even(&mut self, jain: f64) -> u64 {
         let begun_ms = self.now_ms;
         while self.jain() < jain {
@@ -321,7 +315,6 @@ fn is_woken(coordinator: &Coordinator) -> bool {
         == 1
 }
 
-/// Number of connections above the mean.
 fn surplus(opens: &[u32]) -> u64 {
     let sum: u64 = opens.iter().map(|open| u64::from(*open)).sum();
     let mean = sum.div_ceil(opens.len() as u64);
@@ -472,7 +465,6 @@ fn connections_that_cannot_move_do_not_keep_a_group_awake() {
     let before = server.plans();
     server.pass(60_000);
     assert!(server.plans() - before <= 8, "{}", server.plans() - before);
-    // The connections become idle.
     server.idle = 100;
     server.connect(0, 1, u64::MAX);
     server.pass(200);
@@ -524,8 +516,8 @@ proptest! {
         prop_assert!(far <= far_max, "{now:?}");
         let before = server.plans();
         server.pass(10_000);
-        // If no more connections can move, members try again, after pauses of more than three
-        // seconds. A group that is even does not plan at all.
+        // If no more connections can move, members try again after pauses. A group that is even
+        // does not plan at all.
         let is_even = now.iter().max().unwrap() - now.iter().min().unwrap() <= 1;
         let plans_max = if is_even { 0 } else { 6 * now.len() as u64 };
         let plans = server.plans() - before;

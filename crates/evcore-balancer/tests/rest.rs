@@ -1,5 +1,5 @@
-//! Tests that workers of a group without clients sleep without a limit, and wake up for the next
-//! client, in a model of the kernel's order of wake-ups (`model/mod.rs`).
+//! Tests that the workers of a group without clients sleep without a limit, in a model of the
+//! kernel's order of wake-ups (`model/mod.rs`).
 
 use evcore_balancer::Policy;
 
@@ -64,7 +64,7 @@ fn wakes_for_a_client(policy: Policy, workers: u32, every_ms: u64, never_rests: 
     f64::from(server.timeouts + server.wakes - before) / 400.0
 }
 
-/// With `--nocapture` it prints the table of decision 0021.
+/// With `--nocapture` this prints the table of decision 0021.
 #[test]
 fn rare_clients_cost_hardly_more_wakes_than_timeouts_would() {
     println!("| policy | workers | a client every | wake-ups for a client | without rest |");

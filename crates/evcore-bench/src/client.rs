@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use crate::pace::PATIENCE;
 
-/// A client.
 #[derive(Debug)]
 pub(crate) struct Client(TcpStream);
 
@@ -19,13 +18,11 @@ impl Client {
         Ok(client)
     }
 
-    /// Sets the limit of the wait for a response.
     pub(crate) fn set_timeout(&self, time: Duration) {
         let set = self.0.set_read_timeout(Some(time));
         set.expect("it is more than no time");
     }
 
-    /// Sends a request.
     pub(crate) fn ask(&mut self, path: &str) -> io::Result<()> {
         let request = format!("GET {path} HTTP/1.1\r\nHost: bench\r\n\r\n");
         self.0.write_all(request.as_bytes())

@@ -11,13 +11,11 @@ use evcore_clock::{Clock, SharedClock, stamp};
 use crate::report::Report;
 use crate::run::{Run, ns_each};
 
-/// Number of reads in a round.
 const READS: usize = 1 << 20;
 
 /// Time between updates of the shared clock by the other thread, as in a loop with little to do.
 const UPDATE_EVERY: Duration = Duration::from_millis(1);
 
-/// Measures all clocks.
 pub(crate) fn measure(run: &Run, report: &mut Report) {
     let (shared, over) = (SharedClock::system(), AtomicBool::new(false));
     thread::scope(|scope| {
@@ -39,7 +37,6 @@ pub(crate) fn measure(run: &Run, report: &mut Report) {
     });
 }
 
-/// Nanoseconds of each read.
 fn ns<T>(reads: usize, mut read: impl FnMut() -> T) -> f64 {
     ns_each(reads, || {
         for _ in 0..reads {

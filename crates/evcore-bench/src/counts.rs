@@ -1,5 +1,4 @@
-//! The counts that CI asserts: cells of the parts `turn` and `timers`, compared with the limits of
-//! `counts.txt`.
+//! The counts that CI asserts: cells of some parts, compared with the limits of `counts.txt`.
 
 use std::{fs, mem};
 
@@ -9,10 +8,8 @@ use crate::run::{Run, root};
 use crate::tools::Tool;
 use crate::{futures, pollers, timers, user};
 
-/// The file of limits, from the root.
 const LIMITS: &str = "crates/evcore-bench/counts.txt";
 
-/// Advice for counts that exceed their limits on purpose.
 const ADVICE: &str = "`evcore-bench counts --update` writes the new ones";
 
 /// Factor by which a count may exceed its limit, because versions of the C library differ a little.
@@ -78,7 +75,6 @@ pub(crate) fn check(run: &Run, update: bool) -> Result {
     }
 }
 
-/// The counts of these cells.
 fn counted(run: &Run, cells: &[String]) -> Report {
     let mut report = Report {
         only: Some(cells.to_vec()),

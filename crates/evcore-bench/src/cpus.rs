@@ -1,17 +1,15 @@
-//! The CPUs: the first one for servers and the last one for clients, so that neither waits for the
-//! other.
+//! The first CPU for servers and the last one for clients, so that neither waits for the other.
 
 use std::sync::OnceLock;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-/// Number of descriptors that are left for other purposes: the standard streams, and those that
-/// peers open.
+/// Descriptors that are left for other purposes.
 const OTHERS: usize = 100;
 
-/// The first and the last of the CPUs that this thread could use at the first call. They are the
-/// same if there is only one.
+/// The first and the last of the CPUs that this thread could use at the first call; the same if
+/// there is only one.
 pub(crate) fn cpus() -> [usize; 2] {
     static CPUS: OnceLock<[usize; 2]> = OnceLock::new();
     *CPUS.get_or_init(|| {
@@ -20,7 +18,6 @@ pub(crate) fn cpus() -> [usize; 2] {
     })
 }
 
-/// The CPUs that this thread may use now: at least one.
 pub(crate) fn usable() -> Vec<usize> {
     let set = sched_getaffinity(None).expect("a process may ask where it may run");
     let cpus = 0..CpuSet::MAX_CPU;

@@ -20,7 +20,6 @@ const LOST_AFTER: Duration = Duration::from_millis(200);
 /// A DNS question for the address of `example.org`.
 const QUESTION: &[u8] = b"\x12\x34\x01\0\0\x01\0\0\0\0\0\0\x07example\x03org\0\0\x01\0\x01";
 
-/// Measures how many questions each server answers.
 pub(crate) fn measure(run: &Run, report: &mut Report) {
     let programs = server::programs(run, report, "udp");
     become_client();

@@ -64,7 +64,6 @@ peers! {
 /// `libevent`, and are not measured again.
 pub(crate) const CHANGELIST: &str = "libevent, changelist";
 
-/// The reason why a peer was not built.
 fn missing(peer: &str) -> &'static str {
     match peer {
         "nginx's tree" => "`NGINX_SOURCE` named no source of nginx when this was built",
@@ -73,13 +72,11 @@ fn missing(peer: &str) -> &'static str {
 }
 
 impl Functions {
-    /// Returns whether the peer can watch descriptors.
     pub(crate) fn watches(&self) -> bool {
         self.run.is_some()
     }
 }
 
-/// A loop of one peer.
 pub(crate) struct Foreign<'a> {
     functions: &'static Functions,
     // Invariant: the pointer that `create` returned, which is not null, and of which no other copy

@@ -31,7 +31,6 @@ const OPERATIONS: [&str; 3] = ["yield", "spawn", "hello"];
 const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: bench\r\n\r\n";
 const GREETING: &str = "Hello, world!";
 
-/// Counts every operation of every peer.
 pub(crate) fn count_instructions(run: &Run, report: &mut Report) {
     const TABLE: &str = "futures";
     if Tool::Callgrind.is_missing(report) {
@@ -102,7 +101,6 @@ fn on_evcore(future: impl Future<Output = ()>) {
     runtime.block_on(future).expect("it ends");
 }
 
-/// Runs a future that may spawn tasks that are not `Send`.
 async fn in_a_local_set(future: impl Future<Output = ()>) {
     LocalSet::new().run_until(future).await;
 }

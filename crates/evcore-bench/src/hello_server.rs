@@ -68,7 +68,6 @@ async fn on_tokio(address: &str) -> Result {
     }
 }
 
-/// Serves a connection, and ignores its error.
 async fn ended(connection: impl Future<Output = hyper::Result<()>>) {
     let _ = connection.await;
 }

@@ -21,7 +21,6 @@ const LOADS: [(u32, f64); 3] = [(1, 10_500.0), (64, 105_000.0), (1024, 105_000.0
 /// The server whose rate sets the load. If it is missing, the rate of the first server does.
 const MODEL: &str = "nginx";
 
-/// Measures all servers, with each number of connections.
 pub(crate) fn measure(run: &Run, report: &mut Report) {
     let programs = server::programs(run, report, "latency");
     rounds("latency", &programs, run, report, |servers, report| {

@@ -57,7 +57,6 @@ fn main() -> ExitCode {
     }
 }
 
-/// Parses the arguments, and runs the command that they name.
 fn run() -> Result {
     let mut run = Run {
         quick: false,
@@ -111,7 +110,6 @@ fn parts(run: &mut Run, names: &[&str], missing: bool, docs: &Path) -> Result {
     page::write(run, docs)
 }
 
-/// The function that measures a part of `page.json`.
 fn measure(part: &str) -> fn(&Run, &mut Report) {
     match part {
         "turn" => |run, report| {

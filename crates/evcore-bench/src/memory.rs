@@ -63,7 +63,6 @@ fn bytes(descriptors: &[OwnedFd], kind: BackendKind, room: usize) -> f64 {
     each(heap() - before, descriptors.len())
 }
 
-/// The bytes of the heap in use.
 pub(crate) fn heap() -> u64 {
     // SAFETY: the call has no argument, and no other thread uses the heap meanwhile.
     let info = unsafe { libc::mallinfo2() };

@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 /// Limit of a wait for something that should happen at once.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Blocks the thread for this long.
 pub(crate) fn pause(time: Duration) {
     #[expect(clippy::disallowed_methods, reason = "a measurement has a duration")]
     thread::sleep(time);

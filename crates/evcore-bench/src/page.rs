@@ -12,7 +12,6 @@ use crate::report::{Report, number};
 use crate::run::Run;
 use crate::targets::{Target, VERDICTS};
 
-/// A part of the benchmark, with its section of the page.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Part {
     pub(crate) name: String,
@@ -38,10 +37,9 @@ pub(crate) struct Table {
     pub(crate) name: String,
     unit: String,
     title: String,
-    /// The peer that the others are compared with, in the same column and round.
+    /// The peer with which the others are compared, in the same column and round.
     baseline: Option<String>,
-    /// True if the values are counts, which are exact. (In a part with one round, all tables count
-    /// as exact.)
+    /// True if the values are exact counts. (In a part with one round, all tables count as exact.)
     #[serde(default)]
     counted: bool,
     /// A description of one operation, and of its measurement.
@@ -52,7 +50,6 @@ pub(crate) struct Table {
 const HEAD: &str = include_str!("../head.txt");
 const CELLS: &str = include_str!("../cells.txt");
 
-/// The parts, in the order of the page.
 pub(crate) fn parts() -> Vec<Part> {
     serde_json::from_str(include_str!("../page.json")).expect("page.json has this form")
 }
@@ -113,7 +110,6 @@ fn runs(run: &Run) -> std::io::Result<String> {
 }
 
 impl Part {
-    /// Names of the tables of this part that have counts.
     pub(crate) fn counted(&self) -> Vec<String> {
         let tables = self.tables.iter();
         let counted = tables.filter(|table| table.counted || self.rounds == 1);
@@ -141,7 +137,6 @@ impl Part {
         text + "\n"
     }
 
-    /// The page with all figures of the part.
     fn full(&self, report: &Report) -> String {
         let context = context(report, "; ");
         let mut text = format!("# {}: all figures\n\n", self.title);
@@ -193,7 +188,6 @@ impl Table {
     }
 }
 
-/// The context of a report as text: commit, date, machine and so on.
 fn context(report: &Report, between: &str) -> String {
     let all = report.context.iter();
     let all: Vec<String> = all.map(|(name, it)| format!("{name} {it}")).collect();

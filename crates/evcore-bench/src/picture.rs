@@ -9,7 +9,6 @@ use crate::Result;
 use crate::report::{Report, number};
 use crate::run;
 
-/// A picture of a table.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Picture {
     /// The name of the table, and of the picture's file without `.svg`.

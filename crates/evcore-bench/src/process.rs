@@ -1,7 +1,7 @@
 //! Other processes: their state and CPU time in `/proc`, and signals to them.
 //!
-//! A process may end at any time. A process that is gone or cannot be read counts as asleep,
-//! without children and without CPU time.
+//! A process may end at any time. A process that cannot be read counts as asleep, without children
+//! and without CPU time.
 
 use std::time::Duration;
 
@@ -12,7 +12,6 @@ use rustix::process::{Pid, Signal, kill_process};
 /// Nanoseconds in a clock tick of `/proc`. Linux reports 100 ticks a second to programs.
 const TICK_NS: u64 = 10_000_000;
 
-/// The children of a process.
 pub(crate) fn children(pid: u32) -> Vec<u32> {
     let children = of(pid).and_then(|process| process.task_main_thread()?.children());
     children.unwrap_or_default()
@@ -35,7 +34,6 @@ pub(crate) fn sleeps(pid: u32) -> u64 {
     switches.unwrap_or(0)
 }
 
-/// The age of a process.
 pub(crate) fn age(pid: u32) -> Duration {
     let began = stat(pid).map_or(0, |stat| stat.starttime);
     let now = Uptime::current().map_or(Duration::ZERO, |uptime| uptime.uptime_duration());

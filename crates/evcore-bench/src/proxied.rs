@@ -61,7 +61,6 @@ pub(crate) fn count(run: &Run, programs: &mut [Program], report: &mut Report) {
     }
 }
 
-/// The calls or instructions of a whole run.
 fn whole_run(
     run: &Run,
     program: &Program,

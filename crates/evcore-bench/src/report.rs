@@ -1,7 +1,7 @@
 //! The result of a part: for each cell of its tables, a value for each round.
 //!
-//! `page.json` declares the tables. `page.rs` computes medians, ratios and verdicts from the
-//! values. A report is a JSON file, so a page can show parts of several runs.
+//! `page.json` declares the tables. A report is a JSON file, so a page can show parts of several
+//! runs.
 
 use std::collections::BTreeMap;
 
@@ -9,13 +9,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::spread::Spread;
 
-/// Everything that a part measured.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Report {
     /// The commit, the date, the machine and so on: names with their values, in the order of the
     /// page.
     pub(crate) context: Vec<(String, String)>,
-    /// The peers' versions.
     pub(crate) versions: BTreeMap<String, String>,
     /// The peers and tools that were not available, with the reason.
     pub(crate) absent: BTreeMap<String, String>,
@@ -144,7 +142,6 @@ impl Report {
         }
     }
 
-    /// The median of the values of all rounds, with its interval.
     fn figure(&self, table: &str, values: &[f64]) -> Option<Figure> {
         let Spread { median, .. } = Spread::of(values)?;
         if self.counted.iter().any(|counted| counted == table) {
@@ -162,7 +159,6 @@ impl Report {
         Spread::of(self.values([table, peer, column])?)
     }
 
-    /// The median of the ratios of two peers within each round.
     pub(crate) fn ratio(&self, table: &str, peer: &str, column: &str, to: &str) -> Option<f64> {
         let figures = self.figures(&format!("{table}|{peer}|{column}|{to}"));
         figures[0].map(|figure| figure.value)

@@ -1,5 +1,5 @@
-//! The system calls of a keep-alive request to `httpd`, counted by strace. All clients send a
-//! request, then all read their responses, again and again.
+//! The system calls of a keep-alive request to `httpd`, counted by strace. The clients repeat two
+//! steps: all send a request, then all read their responses.
 
 use std::fs;
 
@@ -12,7 +12,7 @@ use crate::tools::{Counts, Tool, each};
 /// Number of requests that each client makes in a short run.
 const FEW: u32 = 20;
 
-/// Number of requests that a long run has more than a short one.
+/// Additional requests of a long run, of all clients together.
 const MORE: u32 = 6_400;
 
 /// The columns, each with the system calls that it adds up.
@@ -24,7 +24,6 @@ const KINDS: [(&str, &[&str]); 3] = [
 
 const EPOLL_CTL: &str = "epoll_ctl a connection";
 
-/// Counts with one client and with 64.
 pub(crate) fn measure(run: &Run, report: &mut Report) {
     if !run.httpd.exists() {
         return report.absent("httpd", "its program does not exist");
@@ -73,7 +72,7 @@ fn count(run: &Run, program: &Program, clients: u32, requests: u32) -> Counts {
             client.answer().expect("a response");
         }
     }
-    // All connections end now, so that each run includes their ends.
+    // Each run includes the ends of its connections.
     drop(clients);
     server.wait_until_idle();
     // strace prints its summary when the server ends.

@@ -27,7 +27,6 @@ pub(crate) struct Run {
     pub(crate) folder: PathBuf,
     /// The example server, for the parts that start it.
     pub(crate) httpd: PathBuf,
-    /// Number of measurements of each peer.
     pub(crate) rounds: usize,
 }
 
@@ -46,7 +45,6 @@ impl Run {
         if self.quick { full.div_ceil(20) } else { full }
     }
 
-    /// Runs a part, and writes its report.
     pub(crate) fn part(&mut self, part: &Part, measure: fn(&Run, &mut Report)) -> io::Result<()> {
         self.rounds = if self.quick { 1 } else { part.rounds };
         let began = Instant::now();
@@ -86,14 +84,12 @@ impl Run {
         fs::write(self.file(&part.name), serde_json::to_vec_pretty(&report)?)
     }
 
-    /// Reads a part's report. Returns `None` if the part has none yet.
     pub(crate) fn read(&self, part: &str) -> io::Result<Option<Report>> {
         let file = self.file(part);
         let text = file.exists().then(|| fs::read(file)).transpose()?;
         Ok(text.map(|text| serde_json::from_slice(&text)).transpose()?)
     }
 
-    /// The file of a part's report.
     pub(crate) fn file(&self, part: &str) -> PathBuf {
         self.folder.join(format!("{part}.json"))
     }
@@ -112,13 +108,11 @@ pub(crate) fn each(whole: u64, operations: usize) -> f64 {
     whole as f64 / operations.max(1) as f64
 }
 
-/// This thread's CPU time.
 pub(crate) fn cpu_ns() -> u64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     u64::try_from(time.tv_sec * 1_000_000_000 + time.tv_nsec).expect("it counts from 0")
 }
 
-/// The root of the source tree.
 pub(crate) fn root() -> PathBuf {
     let package = Path::new(env!("CARGO_MANIFEST_DIR"));
     let root = package.ancestors().nth(2);

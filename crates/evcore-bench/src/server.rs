@@ -23,10 +23,8 @@ use crate::{pace, process};
 /// command of a proxy has `UPSTREAM`.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Program {
-    /// The parts that measure it.
     parts: Vec<String>,
     pub(crate) name: String,
-    /// The command that builds it.
     build: Option<String>,
     /// The command that starts it, and becomes its process.
     run: String,
@@ -67,7 +65,6 @@ pub(crate) fn programs(run: &Run, report: &mut Report, part: &str) -> Vec<Progra
     all
 }
 
-/// The directory of the servers' files.
 pub(crate) fn folder(run: &Run) -> PathBuf {
     let folder = run.folder.join("servers");
     // If the directory cannot be made, a server will not start.
@@ -76,7 +73,6 @@ pub(crate) fn folder(run: &Run) -> PathBuf {
 }
 
 impl Program {
-    /// Sets a variable for the program's lines.
     pub(crate) fn set(&mut self, name: &'static str, value: impl Into<OsString>) {
         self.variables.push((name, value.into()));
     }
@@ -125,8 +121,7 @@ impl Program {
 
     /// Starts the program without waiting. The kernel ends the server when this thread ends.
     pub(crate) fn launch(&self, workers: usize) -> io::Result<Server> {
-        // The address is unused. It is chosen here, because not every server can print the port
-        // that the kernel chose.
+        // An unused address, because not every server can print a port that the kernel chose.
         let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
         let cpu = match &self.cpus {
             all if all.is_empty() => cpus()[0].to_string(),
@@ -158,7 +153,6 @@ impl Server {
         workers
     }
 
-    /// The process id of the master, or of the only process.
     pub(crate) fn master(&self) -> u32 {
         self.process.id()
     }
@@ -186,7 +180,6 @@ impl Server {
         assert!(rests, "{}: workers {pids:?} never sleep", self.name);
     }
 
-    /// Number of times that all workers together have gone to sleep.
     pub(crate) fn sleeps(&self) -> u64 {
         self.pids().into_iter().map(process::sleeps).sum()
     }

@@ -15,7 +15,6 @@ const TASKS: usize = 100_000;
 /// The time until the deadline of all tasks. They must all sleep by then.
 const WAIT: Duration = Duration::from_secs(3);
 
-/// Measures both runtimes, one after the other in each round.
 pub(crate) fn measure(run: &Run, report: &mut Report) {
     let count = run.scaled(TASKS);
     run.rounds("sleepers", || {

@@ -1,7 +1,6 @@
 //! A summary of the values of several rounds: their median, and the interval in which the true
 //! median lies.
 
-/// The median of some values, with the least and the greatest of them.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Spread {
     pub(crate) median: f64,

@@ -10,15 +10,12 @@ use rustix::event::{EventfdFlags, eventfd};
 use crate::report::Report;
 use crate::run::{Run, cpu_ns, ns_each};
 
-/// Numbers of registrations.
 const COUNTS: [usize; 3] = [4_000, 8_000, 16_000];
 
-/// Number of events that a wait has room for.
 const BATCH: usize = 512;
 
 const NOW: Option<Duration> = Some(Duration::ZERO);
 
-/// Measures each number of registrations on both backends, in turn.
 pub(crate) fn measure(run: &Run, report: &mut Report) {
     let peers = [
         ("epoll", BackendKind::Epoll),

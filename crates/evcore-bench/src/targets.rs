@@ -5,7 +5,6 @@ use serde::Deserialize;
 use crate::page::sentence;
 use crate::report::{Figure, Report, number};
 
-/// A bound for some figures of a part.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Target {
     what: String,
@@ -26,13 +25,11 @@ pub(crate) struct Target {
 /// contradict it.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Reason {
-    /// A sentence, with cells between braces.
     pub(crate) text: String,
     /// Cells, each with a bound: `cell at most 1`.
     pub(crate) when: Vec<String>,
 }
 
-/// A limit for a figure.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(from = "String")]
 struct Bound {

@@ -12,13 +12,12 @@ use std::thread;
 use crate::report::Report;
 use crate::run::{Run, shell};
 
-/// A program that counts, with its options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tool {
     /// `Ir`: instructions in user mode.
     Callgrind,
     /// `Ir`, and `D1mr`, `D1mw`, `DLmr`, `DLmw`: misses of simulated data caches. The run takes
-    /// twice as long.
+    /// longer.
     CacheSim,
     /// `allocs`: allocations.
     Memcheck,
@@ -26,7 +25,6 @@ pub(crate) enum Tool {
     Strace,
 }
 
-/// The number of events of each kind, by the tool's name for it.
 pub(crate) type Counts = BTreeMap<String, f64>;
 
 const CALLGRIND: &str = "valgrind --tool=callgrind --callgrind-out-file=/dev/null";
@@ -38,8 +36,7 @@ impl Tool {
     /// The programs of the tools, as a report names those that are missing.
     pub(crate) const PROGRAMS: [&str; 2] = ["valgrind", "strace"];
 
-    /// The command that precedes the counted program, and the two numbers of operations. They give
-    /// an exact difference in little time.
+    /// The command that precedes the counted program, and the two numbers of operations.
     fn command(self) -> (&'static str, [u32; 2]) {
         match self {
             Tool::Callgrind => (CALLGRIND, [4_000, 24_000]),
@@ -68,7 +65,6 @@ impl Tool {
         self.each_of(run, &this, &format!("count {words}"), peer)
     }
 
-    /// The cost of each operation of another program, with these arguments.
     pub(crate) fn each_of(self, run: &Run, program: &Path, words: &str, peer: &str) -> Counts {
         let (_, lengths) = self.command();
         let lengths = lengths.map(|length| {
@@ -78,8 +74,8 @@ impl Tool {
                 length
             }
         });
-        // Both runs take place at the same time, because a count does not depend on what else the
-        // machine does.
+        // Both runs take place at the same time, because a load of the machine does not change a
+        // count.
         let [few, many] = thread::scope(|scope| {
             let runs = lengths.map(|times| {
                 scope.spawn(move || self.count(program, words, peer, &times.to_string()))
@@ -95,7 +91,7 @@ impl Tool {
             "#" => times,
             word => word,
         });
-        // The tool runs the program with its arguments, and prints a summary to the standard error.
+        // The tool prints its summary to the standard error.
         let mut command = shell(&format!("{} \"$0\" \"$@\"", self.command().0));
         let output = command.arg(program).args(words).output();
         let output = output.expect("a shell is installed");

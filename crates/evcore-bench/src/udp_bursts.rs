@@ -26,7 +26,6 @@ const UNDER_WAY: usize = 4;
 /// Time after which the datagrams under way count as lost.
 const LOST_AFTER: Duration = Duration::from_millis(200);
 
-/// Measures both servers.
 pub(crate) fn measure(run: &Run, report: &mut Report) {
     let programs = server::programs(run, report, "udp bursts");
     become_client();

@@ -17,7 +17,6 @@ const CELLS: [(&str, &str, &str); 4] = [
     ("event", "timer", "timer 100 #"),
 ];
 
-/// Counts the instructions of this loop's turns.
 pub(crate) fn count(run: &Run, report: &mut Report) {
     let cells = CELLS.iter();
     let cells: Vec<_> = cells
@@ -36,7 +35,6 @@ pub(crate) fn count(run: &Run, report: &mut Report) {
     }
 }
 
-/// Builds the program, and returns its path.
 fn build() -> Result<PathBuf, String> {
     let this = std::env::current_exe().map_err(|error| error.to_string())?;
     // This program is TARGET/release/evcore-bench.

@@ -2,8 +2,8 @@
 //! proxies, hyper on three runtimes, and a server that records its input.
 //!
 //! Each server has one worker on the first CPU. The client is this process, on the last CPU, with
-//! the load generator of the example `client`. Except for files, every server sends the same body
-//! after a head of nearly the same length.
+//! the load generator of the example `client`. Except for files and large bodies, every server
+//! sends the same short body.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -42,7 +42,6 @@ const BODIES: &str = "proxied body";
 /// is a bad setting for small responses.
 const SPLICES: &str = "HAProxy, splice";
 
-/// The numbers of connections to each server.
 const CONNECTIONS: [u32; 3] = [1, 64, 1024];
 
 /// The largest number of connections, and the servers that get it. Other servers would take too
@@ -50,7 +49,6 @@ const CONNECTIONS: [u32; 3] = [1, 64, 1024];
 const CROWD: u32 = 8192;
 const CROWDED: [&str; 3] = ["bare epoll", "httpd", "nginx"];
 
-/// Measures all servers.
 pub(crate) fn measure(run: &Run, report: &mut Report) {
     let programs = server::programs(run, report, "whole");
     rounds("whole", &programs, run, report, |servers, report| {
@@ -67,17 +65,14 @@ pub(crate) fn measure(run: &Run, report: &mut Report) {
     saturate_all("files", &programs, &FILES, run, report);
 }
 
-/// Measures hyper on `evcore-async`, on tokio and on monoio.
 pub(crate) fn measure_hyper(run: &Run, report: &mut Report) {
     measure_part("hyper", run, report);
 }
 
-/// Measures `httpd` with a recording and without.
 pub(crate) fn measure_recording(run: &Run, report: &mut Report) {
     measure_part("recording", run, report);
 }
 
-/// Saturates the servers of a part with each number of connections.
 fn measure_part(part: &str, run: &Run, report: &mut Report) {
     let programs = server::programs(run, report, part);
     rounds(part, &programs, run, report, |servers, report| {
@@ -121,7 +116,6 @@ pub(crate) fn rounds(
     });
 }
 
-/// Saturates each server with each load.
 fn saturate_all(what: &str, peers: &[Program], loads: &[LoadOf], run: &Run, report: &mut Report) {
     rounds(what, peers, run, report, |servers, report| {
         for (table, column, path, connections, closes) in loads {
@@ -138,7 +132,6 @@ fn saturate_all(what: &str, peers: &[Program], loads: &[LoadOf], run: &Run, repo
     });
 }
 
-/// Saturates a server, and adds the cost of a request and the rate of responses.
 fn saturate_for(server: &Server, connections: u32, run: &Run, report: &mut Report) {
     let mut load = connect(server.address, connections, "/");
     let [user_ns, cpu_ns, rate] = saturate(server, &mut load, run);
@@ -157,7 +150,6 @@ pub(crate) fn ms(run: &Run, ms: u64) -> Duration {
     Duration::from_millis(if run.quick { ms / 5 } else { ms })
 }
 
-/// Opens connections to a server, for requests of this path.
 pub(crate) fn connect(server: SocketAddr, connections: u32, path: &str) -> Load {
     let load = Load::new(server.into(), path, connections);
     let mut load = load.expect("a descriptor is left");

@@ -14,7 +14,6 @@ const DAYS_BEFORE_1970: u32 = 719_468;
 /// The days of 400 years, after which the calendar repeats.
 const DAYS_A_CYCLE: u32 = 146_097;
 
-/// A date and a time of day.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Civil {
     /// The year, 1970 to 9999.
@@ -34,10 +33,10 @@ pub(crate) struct Civil {
 }
 
 impl Civil {
-    /// The local time at `unix_seconds` with an offset of `offset_seconds` from UTC.
+    /// Returns the local time at `unix_seconds` with an offset of `offset_seconds` from UTC.
     ///
-    /// The sum is limited to the years 1970 to 9999. If only the instant were limited, the offset could
-    /// move the sum out of the range.
+    /// The sum is limited to the years 1970 to 9999. If only the instant were limited, the offset
+    /// could move the sum out of the range.
     pub(crate) fn at(unix_seconds: i64, offset_seconds: i32) -> Self {
         let local = unix_seconds
             .saturating_add(i64::from(offset_seconds))
@@ -59,7 +58,7 @@ impl Civil {
     }
 }
 
-/// The date that is `days` after 1970-01-01.
+/// Returns the date that is `days` after 1970-01-01.
 ///
 /// This counts years from 1 March. So the leap day is the last day of its year and moves no other
 /// day, and the lengths of the months repeat as 31, 30, 31, 30, 31, which add up to 153.
@@ -84,10 +83,10 @@ fn date(days: u32) -> (u32, u32, u32) {
     }
 }
 
-/// The year of a day in a 400-year cycle, 0 to 399, counted from 1 March.
+/// Returns the year of a day in a 400-year cycle, 0 to 399, counted from 1 March.
 ///
-/// The leap days before the day are subtracted, so that each year has 365 days. Years whose number
-/// is a multiple of 4 end with a leap day. Multiples of 100 do not, but multiples of 400 do.
+/// The leap days up to the day are subtracted, so that each year has 365 days. Every 4th year ends
+/// with a leap day. Every 100th year does not, but the 400th does.
 fn year_of_cycle(day: u32) -> u32 {
     (day - day / 1_460 + day / 36_524 - day / 146_096) / 365
 }

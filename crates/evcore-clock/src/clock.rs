@@ -1,11 +1,5 @@
-//! A clock that caches the time between two updates.
-//!
-//! Between two updates nothing changes, so a turn of a loop sees a single time. Monotonic and wall
-//! time are separate: measure durations with monotonic time. Only the user updates the clock; there
-//! is no thread and no signal.
-//!
-//! An update reads only monotonic time. Most turns need no wall time, so it is read only when it is
-//! first needed in a turn.
+//! A clock that caches the time between two updates. An update reads only monotonic time. Most
+//! turns need no wall time, so it is read only when it is first needed in a turn.
 
 use std::cell::Cell;
 use std::fmt;
@@ -19,7 +13,7 @@ use crate::time_source::{SystemTimeSource, TimeSource, instant_now};
 /// Reading a number is a load. The first read of wall time after an update also reads the source,
 /// on most systems without a system call. All later reads until the next update return the same
 /// time. A string is formatted when it is first read within its second; after that, reading it
-/// copies it. Nothing is allocated after construction.
+/// copies it. The clock allocates nothing after its construction.
 ///
 /// A clock is `Send` and not `Sync`: one thread uses it at a time. For many threads see
 /// [`SharedClock`](crate::SharedClock).
@@ -72,8 +66,8 @@ impl Clock {
         }
     }
 
-    /// Reads the monotonic time of the source once, and shows it from now on. The next read of wall time
-    /// also reads the wall time of the source.
+    /// Reads the monotonic time of the source once, and shows it from now on. The next read of wall
+    /// time also reads the wall time of the source.
     ///
     /// If the monotonic time of the source went back, the clock keeps its own until the source has
     /// caught up.
@@ -122,10 +116,10 @@ impl Clock {
     ///
     /// Two results are as far apart as the two values of [`monotonic_ns`](Self::monotonic_ns), also
     /// with a source of virtual time. With the system's source the result is never after
-    /// `Instant::now()`. It is earlier than the clock's time by the time that passed between the two
-    /// readings of the first call, which is less than a microsecond unless the thread was interrupted.
-    /// (On some systems only one of `Instant` and the monotonic clock counts the time of a suspended
-    /// machine, so the two drift apart by that time. On Linux they are one clock.)
+    /// `Instant::now()`. It is earlier than the clock's time by the time that passed between the
+    /// two readings of the first call, which is less than a microsecond unless the thread was
+    /// interrupted. (On some systems only one of `Instant` and the monotonic clock counts the time
+    /// of a suspended machine, so the two drift apart by that time. On Linux they are one clock.)
     ///
     /// The first call reads both clocks; each further call is an addition.
     ///
@@ -274,7 +268,7 @@ impl Clock {
         }
     }
 
-    /// This is not inlined, so that the code that is inlined into each reader is short.
+    /// A separate function, so that the code that is inlined into each reader is short.
     #[inline(never)]
     fn read_wall_time(&self) {
         let wall = self.source.wall_time();
@@ -333,7 +327,7 @@ mod tests {
     use crate::manual::ManualTimeSource;
 
     impl Clock {
-        /// Panics if an invariant does not hold; compares the strings with the pure functions.
+        /// Compares the kept strings with the pure functions.
         fn verify(&self) {
             assert_eq!(
                 self.unix_ms.get().div_euclid(1_000),

@@ -1,6 +1,4 @@
 //! A time that stands still until it is moved, for tests and simulations.
-//!
-//! Monotonic time cannot go back, as on a real machine: there is no method for it.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -54,7 +52,7 @@ impl ManualTimeSource {
 
     /// Moves both clocks forward by `duration`.
     ///
-    /// At the end of its range, a clock stops.
+    /// Monotonic time, and the seconds of the wall clock, stop at the end of their range.
     pub fn advance(&self, duration: Duration) {
         let mut state = self.state();
         let passed_ns = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);

@@ -1,19 +1,19 @@
-//! A ring of seqlock slots: words that are published together and read together by any number of
+//! A ring of seqlock slots: words that are published together, and read together by any number of
 //! threads.
 //!
-//! One number, the *sequence*, is the whole state. Divided by two it is the number of the last
-//! publication, whose slot is that number modulo the number of slots. The sequence is odd while a writer
-//! is active, and a writer writes only the slot that follows the slot of the last publication. So a
-//! writer claims the ring by making the sequence odd, fills the next slot, and publishes it by
-//! making the sequence even again. The last publication can be read at any time. A reader loads the
-//! sequence, reads the slot of the last publication, and loads the sequence again. The words belong
-//! to one publication unless writers have reached that slot again meanwhile.
+//! Half of the *sequence*, rounded down, is the number of the last publication, whose slot is that
+//! number modulo the number of slots. The sequence is odd while a writer is active. A writer claims
+//! the ring by making the sequence odd, fills the next slot, and publishes it by making the
+//! sequence even again. A reader loads the sequence, reads the slot of the last publication, and
+//! loads the sequence again. The words belong to one publication unless writers have reached that
+//! slot again meanwhile.
 //!
-//! No call waits: a writer gives up if the sequence is odd, and a reader repeats its read only if
+//! No call waits. A writer gives up if the sequence is odd. A reader repeats its read only if
 //! `SLOTS` publications have begun during it.
 //!
-//! The words are atomics because a racing read is undefined behaviour even if its result is dropped.
-//! Source: Hans Boehm, "Can Seqlocks Get Along with Programming Language Memory Models?", 2012.
+//! The words are atomics because a racing read is undefined behaviour even if its result is
+//! dropped. Source: Hans Boehm, "Can Seqlocks Get Along with Programming Language Memory Models?",
+//! 2012.
 //!
 //! This file uses only `sync.rs` of the crate, because `tests/loom_ring.rs` includes both files and
 //! runs them over loom's atomics, with two slots.
@@ -37,7 +37,7 @@ impl<const SLOTS: usize, const WORDS: usize, O: Order> Ring<SLOTS, WORDS, O> {
     /// Distance that the sequence advances after a publication before its slot is written again.
     const LAP: u64 = 2 * SLOTS as u64 - 1;
 
-    /// A ring whose first publication is `words`.
+    /// Makes a ring whose first publication is `words`.
     pub(crate) fn new(words: [u64; WORDS]) -> Self {
         const { assert!(SLOTS >= 2, "a write would overwrite the last publication") };
         let ring = Self {
@@ -49,7 +49,7 @@ impl<const SLOTS: usize, const WORDS: usize, O: Order> Ring<SLOTS, WORDS, O> {
         ring
     }
 
-    /// Claims the right to publish; `None` if another writer holds it.
+    /// Claims the right to publish. Returns `None` if another writer holds it.
     pub(crate) fn claim(&self) -> Option<Claim<'_, SLOTS, WORDS, O>> {
         let last = O::claim(&self.sequence.0);
         // The value is created only if the claim succeeded, because dropping it ends the claim.
@@ -60,8 +60,8 @@ impl<const SLOTS: usize, const WORDS: usize, O: Order> Ring<SLOTS, WORDS, O> {
         })
     }
 
-    /// The `N` words from word `FIRST` on, all of one publication: the last one, or one that was made
-    /// after this call began.
+    /// Returns the `N` words from word `FIRST` on, all of one publication: the last one, or one
+    /// that was made after this call began.
     #[inline]
     pub(crate) fn read<const FIRST: usize, const N: usize>(&self) -> [u64; N] {
         loop {
@@ -113,13 +113,12 @@ pub(crate) struct Claim<'a, const SLOTS: usize, const WORDS: usize, O: Order> {
 }
 
 impl<const SLOTS: usize, const WORDS: usize, O: Order> Claim<'_, SLOTS, WORDS, O> {
-    /// The last publication.
+    /// Returns the last publication.
     pub(crate) fn last(&self) -> [u64; WORDS] {
         // No check is needed, because no other writer is active.
         self.ring.slot(self.last).load::<0, WORDS>()
     }
 
-    /// Publishes `words`.
     pub(crate) fn publish(mut self, words: &[u64; WORDS]) {
         let next = self.last + 2;
         O::before_words();
@@ -139,8 +138,8 @@ impl<const SLOTS: usize, const WORDS: usize, O: Order> Drop for Claim<'_, SLOTS,
 
 /// The memory orderings between writers and readers.
 ///
-/// The defaults are the required ones, and [`Sound`] is used by the crate. `Order` is a trait so that
-/// the loom tests can weaken each ordering, and show that the weaker one fails.
+/// The defaults are the required ones, which the crate uses as [`Sound`]. `Order` is a trait so
+/// that the loom tests can weaken each ordering, and show that the weaker one fails.
 pub(crate) trait Order {
     /// Ends a claim: a reader that loads the new sequence sees the words of its slot.
     const END: Ordering = Ordering::Release;
@@ -170,7 +169,6 @@ pub(crate) trait Order {
     }
 }
 
-/// The orderings that the crate uses.
 #[derive(Debug)]
 pub(crate) struct Sound;
 
@@ -182,7 +180,6 @@ impl Order for Sound {}
 #[repr(align(64))]
 struct Sequence(AtomicU64);
 
-/// The words of one publication.
 #[derive(Debug)]
 #[repr(align(64))]
 struct Slot<const WORDS: usize> {

@@ -1,8 +1,5 @@
-//! A cached clock for many threads: one thread updates it, and all threads read it.
-//!
-//! Readers take no lock and never wait; `ring.rs` explains how. Only the user updates the clock: a
-//! thread calls [`SharedClock::update`] once per turn, or a signal handler calls
-//! [`SharedClock::update_from_signal`]. A shared clock works only within one process.
+//! A cached clock for many threads, any of which may update it. Readers take no lock and never
+//! wait; `ring.rs` explains how.
 
 use std::fmt;
 
@@ -28,9 +25,8 @@ const SLOTS: usize = 64;
 /// update of a second formats all five strings, because any thread may read them. For a single
 /// thread, [`Clock`](crate::Clock) is smaller and formats only the strings that are read.
 ///
-/// Share it in an `Arc`, or as a `static` in a `LazyLock`.
-/// Fork only while no other thread updates it: the child has a copy, and in that copy an unfinished
-/// update never ends.
+/// Share it in an `Arc`, or as a `static` in a `LazyLock`. Fork only while no other thread updates
+/// it: the child has a copy, and in that copy an unfinished update never ends.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -76,9 +72,8 @@ impl SharedClock {
 
     /// Reads the source, and shows its time to all threads from now on.
     ///
-    /// Returns false if another update was in progress, which then completes.
-    /// If the monotonic time of the source went back, the clock keeps its own until the source has
-    /// caught up.
+    /// Returns false if another update was in progress, which then completes. If the monotonic time
+    /// of the source went back, the clock keeps its own until the source has caught up.
     ///
     /// The first update of a second looks up the offset and formats the strings.
     ///
@@ -102,9 +97,9 @@ impl SharedClock {
     /// Updates the clock from a signal handler: never blocks and never allocates unless the source
     /// does.
     ///
-    /// [`SystemTimeSource`] does neither; [`ManualTimeSource`](crate::ManualTimeSource) takes a lock.
-    /// The call does not look up the offset, because that may read files. So local time uses the
-    /// last known offset until the next [`update`](Self::update).
+    /// [`SystemTimeSource`] does neither; [`ManualTimeSource`](crate::ManualTimeSource) takes a
+    /// lock. The call does not look up the offset, because that may read files. So local time uses
+    /// the last known offset until the next [`update`](Self::update).
     ///
     /// Returns false if another update was in progress, possibly the one that the signal has
     /// interrupted.
@@ -116,7 +111,7 @@ impl SharedClock {
         self.publish(|known, _| known)
     }
 
-    /// The numbers and strings of the last update. Costs 23 loads.
+    /// The numbers and strings of the last update. Costs 23 loads if the read is not repeated.
     #[inline]
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {

@@ -7,10 +7,9 @@ use std::fmt;
 use crate::stamp::{self, Stamp};
 use crate::time_source::WallTime;
 
-/// The number of words of a snapshot.
 pub(crate) const WORDS: usize = 21;
 
-// These are the indices of the first word of each part. The most frequently read strings come first.
+// The indices of the first word of each part. The most frequently read strings come first.
 pub(crate) const MONOTONIC_NS: usize = 0;
 pub(crate) const UNIX_SECONDS: usize = 1;
 /// The nanoseconds of the wall clock in the low half, the offset in the high half.
@@ -23,7 +22,6 @@ const ERROR_LOG_TIME: usize = 12;
 const ISO8601: usize = 15;
 const SYSLOG_TIME: usize = 19;
 
-/// The number of words of the HTTP date.
 pub(crate) const HTTP_DATE_WORDS: usize = ACCESS_LOG_TIME - HTTP_DATE;
 
 /// The time at one update of a [`SharedClock`](crate::SharedClock).
@@ -46,14 +44,12 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// The first snapshot of a clock.
     pub(crate) fn first(monotonic_ns: u64, wall: WallTime, offset: Offset) -> Self {
         Self::format(wall.unix_seconds, offset.seconds).at(monotonic_ns, wall, offset)
     }
 
-    /// The snapshot after this one. Formats the strings only if the second or the offset changed.
-    ///
-    /// Allocates nothing and never blocks.
+    /// Makes the snapshot after this one. Formats the strings only if the second or the offset
+    /// changed. Allocates nothing and never blocks.
     pub(crate) fn next(&self, monotonic_ns: u64, wall: WallTime, offset: Offset) -> Self {
         let shown = (self.unix_seconds(), self.offset());
         let next = if shown == (wall.unix_seconds, offset.seconds) {
@@ -73,7 +69,7 @@ impl Snapshot {
     }
 
     /// Monotonic time in nanoseconds since an arbitrary fixed moment. It is never less than in an
-    /// earlier snapshot.
+    /// earlier snapshot of the same clock.
     #[inline]
     #[must_use]
     pub fn monotonic_ns(&self) -> u64 {
@@ -160,7 +156,6 @@ impl Snapshot {
         unpack(&self.words[SYSLOG_TIME..])
     }
 
-    /// The offset, with the second in which it was looked up.
     pub(crate) fn known_offset(&self) -> Offset {
         Offset {
             seconds: self.offset(),
@@ -168,7 +163,7 @@ impl Snapshot {
         }
     }
 
-    /// The strings of a second, with all numbers zero.
+    /// Makes a snapshot with the strings of a second, and with all numbers zero.
     fn format(unix_seconds: i64, offset: i32) -> Self {
         let mut words = [0; WORDS];
         pack(&mut words[HTTP_DATE..], &stamp::http_date(unix_seconds));
@@ -188,7 +183,7 @@ impl Snapshot {
         Self { words }
     }
 
-    /// The same strings, with these numbers.
+    /// Returns the same strings with these numbers.
     fn at(mut self, monotonic_ns: u64, wall: WallTime, offset: Offset) -> Self {
         debug_assert!(
             wall.subsecond_ns < 1_000_000_000,
@@ -214,7 +209,6 @@ impl fmt::Debug for Snapshot {
     }
 }
 
-/// The offset of local time from UTC, and when it was looked up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Offset {
     /// In seconds east.
@@ -232,7 +226,6 @@ fn pack<const N: usize>(words: &mut [u64], stamp: &Stamp<N>) {
     }
 }
 
-/// Reads a string that [`pack`] wrote.
 #[inline]
 pub(crate) fn unpack<const N: usize>(words: &[u64]) -> Stamp<N> {
     let mut text = [0; N];

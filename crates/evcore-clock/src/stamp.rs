@@ -1,12 +1,12 @@
 //! The five time stamps of logs and HTTP headers, as pure functions.
 //!
-//! Each has a fixed length and layout, is written into an array, and allocates nothing. The functions
-//! cache nothing; [`Clock`](crate::Clock) does.
+//! Each has a fixed length and layout, is written into an array, and allocates nothing. The
+//! functions cache nothing; [`Clock`](crate::Clock) does.
 //!
-//! An instant is in Unix seconds and an offset in seconds east of UTC; every value is accepted.
-//! A local time before 1970-01-01 00:00:00 or after 9999-12-31 23:59:59 is shown as that limit.
-//! The layouts with an offset show it in whole minutes, truncated towards zero as by `strftime`, and
-//! limited to ±99:59.
+//! An instant is in Unix seconds and an offset in seconds east of UTC; every value is accepted. A
+//! time before 1970-01-01 00:00:00 or after 9999-12-31 23:59:59, after the offset was added, is
+//! shown as that limit. The layouts with an offset show it in whole minutes, truncated towards zero
+//! as by `strftime`, and limited to ±99:59.
 
 use std::fmt;
 use std::ops::Deref;
@@ -34,7 +34,7 @@ pub struct Stamp<const N: usize> {
 }
 
 impl<const N: usize> Stamp<N> {
-    /// The stamp with these bytes, which must be ASCII.
+    /// Makes a stamp of these bytes, which must be ASCII.
     #[inline]
     pub(crate) fn from_ascii(bytes: [u8; N]) -> Self {
         debug_assert!(bytes.is_ascii(), "a stamp is ASCII");
@@ -238,9 +238,8 @@ fn time_of_day(time: &Civil) -> [u8; 8] {
     text
 }
 
-/// The sign, the hours and the minutes of an offset.
-///
-/// The sign is the sign of the whole minutes, because `-00:00` means "unknown" in RFC 3339.
+/// Returns the sign, the hours and the minutes of an offset. The sign is the sign of the whole
+/// minutes, because `-00:00` means "unknown" in RFC 3339.
 fn sign_hours_minutes(offset_seconds: i32) -> ([u8; 1], u32, u32) {
     const MINUTES_MAX: i32 = 99 * 60 + 59;
     let minutes = (offset_seconds / 60).clamp(-MINUTES_MAX, MINUTES_MAX);

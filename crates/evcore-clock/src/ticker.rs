@@ -1,8 +1,5 @@
-//! A descriptor that becomes readable once per period.
-//!
-//! A loop with a ticker reads its clock only at ticks, and needs no timeout for it: a tick ends any
-//! poller's wait. A ticker uses neither a thread nor a signal. Without `timerfd`, creating a ticker
-//! is an error.
+//! A descriptor that becomes readable once per period. A tick ends any poller's wait, so a loop
+//! with a ticker needs no timeout, no thread and no signal to read its clock at a fixed rate.
 
 use std::{
     error, fmt, io,
@@ -72,8 +69,8 @@ impl Ticker {
     /// # Errors
     ///
     /// [`TickerError::Period`] if the period is out of range, [`TickerError::Unsupported`] without
-    /// `timerfd`, and [`TickerError::Os`] if the system refuses, for example because no descriptor is
-    /// left.
+    /// `timerfd`, and [`TickerError::Os`] if the system refuses, for example because no descriptor
+    /// is left.
     pub fn every(period: Duration) -> Result<Self, TickerError> {
         if period.is_zero() || period > Self::PERIOD_MAX {
             return Err(TickerError::Period { period });
@@ -82,8 +79,8 @@ impl Ticker {
         Ok(Self { fd, period })
     }
 
-    /// Makes the descriptor unreadable until the next tick, and returns the number of ticks since the
-    /// last call; 0 if there was none. Never blocks.
+    /// Makes the descriptor unreadable until the next tick, and returns the number of ticks since
+    /// the last call; 0 if there was none. Never blocks.
     ///
     /// # Errors
     ///
@@ -131,7 +128,8 @@ pub enum TickerError {
         /// The period that was requested.
         period: Duration,
     },
-    /// This system has no `timerfd`: read the clock after every wait instead.
+    /// This system has no `timerfd`, or does not permit it: read the clock after every wait
+    /// instead.
     Unsupported,
     /// The system refused.
     Os {

@@ -1,6 +1,4 @@
 //! The source of a clock's time. This is the only file that reads the time of the operating system.
-//!
-//! A source only reads. The clock caches what it read and keeps monotonic time from going back.
 
 use std::fmt;
 use std::time::Instant;
@@ -11,8 +9,9 @@ use crate::zone::Zone;
 
 /// A source of time for a clock.
 ///
-/// [`SystemTimeSource`] reads the operating system; [`ManualTimeSource`](crate::ManualTimeSource) is
-/// for tests. A source is `Send`, so that a clock can be created on one thread and used on another.
+/// [`SystemTimeSource`] reads the operating system; [`ManualTimeSource`](crate::ManualTimeSource)
+/// is for tests. A source is `Send`, so that a clock can be created on one thread and used on
+/// another.
 ///
 /// ```
 /// use evcore_clock::{Clock, TimeSource, WallTime};
@@ -35,7 +34,7 @@ use crate::zone::Zone;
 pub trait TimeSource: Send {
     /// Reads the monotonic clock: nanoseconds since an arbitrary fixed moment.
     ///
-    /// A clock calls it once per update.
+    /// A clock calls it once per update, and for each call that returns the present time.
     fn monotonic_ns(&self) -> u64;
 
     /// Reads the wall clock.
@@ -45,8 +44,9 @@ pub trait TimeSource: Send {
 
     /// The offset of local time from UTC at an instant, in seconds east.
     ///
-    /// A [`Clock`](crate::Clock) calls it at most once per second, and only if a local time is read.
-    /// By default it returns 0, which is UTC.
+    /// A [`Clock`](crate::Clock) calls it at most once per second, and only if a local time or the
+    /// offset is read. A [`SharedClock`](crate::SharedClock) calls it in the first update of a
+    /// second. By default it returns 0, which is UTC.
     fn offset_at(&self, unix_seconds: i64) -> i32 {
         let _ = unix_seconds;
         0
@@ -83,7 +83,6 @@ impl WallTime {
     }
 }
 
-/// The current time, as the standard library's `Instant`.
 pub(crate) fn instant_now() -> Instant {
     Instant::now()
 }
@@ -108,8 +107,8 @@ pub struct SystemTimeSource {
 impl SystemTimeSource {
     /// Creates a source in the local time zone of the machine.
     ///
-    /// Looks the zone up once, in `TZ` or else in `/etc/localtime`, which may read files.
-    /// It is UTC if neither can be read, and always without the feature `local-time`.
+    /// Looks the zone up once, in `TZ` or else in `/etc/localtime`, which may read files. The zone
+    /// is UTC if neither can be read, and always without the feature `local-time`.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -154,14 +153,14 @@ impl fmt::Debug for SystemTimeSource {
     }
 }
 
-/// A monotonic time in nanoseconds, which is enough for 584 years.
+/// Converts a monotonic time to nanoseconds, which are enough for 584 years.
 fn nanoseconds(time: Timespec) -> u64 {
     let seconds = u64::try_from(time.tv_sec).expect("monotonic time is not negative");
     seconds * 1_000_000_000 + u64::from(subsecond_ns(time))
 }
 
 fn subsecond_ns(time: Timespec) -> u32 {
-    // The type of the field differs between systems, its range does not.
+    // The type of the field differs between systems, but its range does not.
     u32::try_from(time.tv_nsec).expect("the kernel returns less than a second of nanoseconds")
 }
 

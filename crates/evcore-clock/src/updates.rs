@@ -1,8 +1,8 @@
 //! The times at which a loop updates its clock: after every wait or, with a period, only at ticks.
 //!
-//! With a period, the clock stands still between two ticks. So a wait ends at a tick, and not at the
-//! deadline of a timer. A timer is armed from the time that the clock shows, which may be behind by
-//! at most one period. So a loop adds [`lag_ns`](ClockUpdates::lag_ns) to the timer's deadline.
+//! With a period, the clock stands still between two ticks. So no wait ends at the deadline of a
+//! timer. A timer is armed from the time that the clock shows. This time may be behind by a period
+//! when a wait ends, so a loop adds [`lag_ns`](ClockUpdates::lag_ns) to the deadline.
 
 use std::time::Duration;
 
@@ -11,7 +11,8 @@ use crate::{
     ticker::{Ticker, TickerError},
 };
 
-/// The choice of when a loop updates its [`Clock`] (nginx: `timer_resolution`).
+/// The rule by which a loop updates its [`Clock`]: after every wait, or once per period (nginx:
+/// `timer_resolution`).
 ///
 /// ```
 /// use evcore_clock::{Clock, ClockUpdates, ManualTimeSource};
@@ -77,7 +78,8 @@ impl ClockUpdates {
         }))
     }
 
-    /// The descriptor that the loop watches for reading, level-triggered.
+    /// Returns the ticker that the loop watches for reading, level-triggered; `None` if there is
+    /// none.
     #[must_use]
     pub const fn ticker(&self) -> Option<&Ticker> {
         match &self.0 {
@@ -86,7 +88,8 @@ impl ClockUpdates {
         }
     }
 
-    /// Begins the first period.
+    /// Begins the first period by an update of the clock. Does nothing if every wait updates the
+    /// clock.
     pub fn begin(&self, clock: &mut Clock) {
         if !self.is_every_wait() {
             clock.update();
@@ -100,8 +103,8 @@ impl ClockUpdates {
         matches!(self.0, Policy::EveryWait)
     }
 
-    /// The most nanoseconds that the clock may be behind. A loop adds them to each deadline, so
-    /// that no timer is early.
+    /// Returns the most nanoseconds that the clock may be behind when a wait ends. A loop adds them
+    /// to each deadline, so that no timer is early.
     #[must_use]
     pub fn lag_ns(&self) -> u64 {
         match &self.0 {
@@ -113,7 +116,7 @@ impl ClockUpdates {
 
     /// Returns the time until which a wait may last if the next deadline is `due_ns`, on the scale
     /// of [`Clock::monotonic_ns`]. Both as the deadline and as the result, [`u64::MAX`] means
-    /// "never".
+    /// "never". With a period, the result is 0 if the deadline has passed already.
     #[inline]
     #[must_use]
     pub fn wait_ends_at_ns(&self, due_ns: u64, clock: &Clock) -> u64 {
@@ -127,8 +130,8 @@ impl ClockUpdates {
         }
     }
 
-    /// Updates the clock after a wait if an update is due, and returns whether it was. `may_have_ticked`
-    /// is true if the poller may have reported the [ticker](Self::ticker).
+    /// Updates the clock after a wait if an update is due, and returns whether it was.
+    /// `may_have_ticked` returns true if the poller may have reported the [ticker](Self::ticker).
     ///
     /// # Errors
     ///
@@ -152,12 +155,13 @@ impl ClockUpdates {
     }
 }
 
-/// The end of the period that began with the last tick. So a late tick delays the ticks after it.
+/// Returns the end of the period that began with the clock's last update. So a late update delays
+/// later ticks.
 fn next_tick_ns(clock: &Clock, period_ns: u64) -> u64 {
     clock.monotonic_ns().saturating_add(period_ns)
 }
 
-/// The period in nanoseconds. It is at most a day.
+/// Returns the period in nanoseconds. It is at most a day.
 fn whole_ns(period: Duration) -> u64 {
     u64::try_from(period.as_nanos()).unwrap_or(u64::MAX)
 }

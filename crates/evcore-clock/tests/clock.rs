@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use evcore_clock::{Clock, ManualTimeSource, TimeSource, WallTime, stamp};
 
-/// A manual source that counts its calls.
 #[derive(Clone, Default)]
 struct Counting {
     time: ManualTimeSource,
@@ -16,7 +15,6 @@ struct Counting {
 }
 
 impl Counting {
-    /// Number of reads of the monotonic and of the wall clock.
     fn reads(&self) -> [u32; 2] {
         [&self.monotonic, &self.wall].map(|count| count.load(Ordering::Relaxed))
     }

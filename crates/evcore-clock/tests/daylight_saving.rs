@@ -15,7 +15,6 @@ const SPRING_FORWARD: i64 = 1_774_746_000;
 /// 2026-10-25T01:00:00Z.
 const FALL_BACK: i64 = 1_792_890_000;
 
-/// A manual time in a time zone of jiff.
 struct InZone {
     time: ManualTimeSource,
     zone: TimeZone,

@@ -1,9 +1,9 @@
-//! All interleavings of the ring of the shared clock: the shipped file over loom's atomics.
+//! Interleavings of the ring of the shared clock: the shipped file over loom's atomics.
 //!
 //! With two slots and two publications the writer reaches the slot that a reader reads. Publication
 //! `n` has the words `[10 + n; 2]`. So a reader can derive the expected words from the sequence,
-//! and a slot that was never written differs from all of them. Each mutant weakens one ordering,
-//! which loom must find.
+//! and a slot that was never written differs from all of them. Each mutant weakens one step, and
+//! its test expects the failure.
 //!
 //! A writer that runs during a read does not load words before it stores them. loom remembers only
 //! the last access to an atomic, so the writer's load would hide the reader's, and loom would skip
@@ -23,7 +23,6 @@ use sync::{AtomicU64, Ordering};
 
 type Shared<O> = Arc<Ring<2, 2, O>>;
 
-/// A ring with publication 0.
 fn ring<O: Order>() -> Shared<O> {
     Arc::new(Ring::new([10, 10]))
 }
@@ -39,7 +38,6 @@ fn publish<O: Order>(ring: &Shared<O>) -> bool {
     true
 }
 
-/// Makes publication `n`, without another writer.
 fn publish_as_only_writer<O: Order>(ring: &Shared<O>, n: u64) {
     let claim = ring.claim().expect("there is no other writer");
     claim.publish(&[10 + n; 2]);
@@ -121,7 +119,6 @@ fn writers_publish_one_after_another() {
     assert_no_publication_is_lost::<Sound>();
 }
 
-/// The writer does not fence between its claim and its words.
 struct NoFenceBeforeWords;
 
 impl Order for NoFenceBeforeWords {
@@ -134,7 +131,6 @@ fn a_writer_must_fence_before_its_words() {
     assert_reads_are_whole::<NoFenceBeforeWords>();
 }
 
-/// The reader does not fence between the words and its second load of the sequence.
 struct NoFenceBeforeCheck;
 
 impl Order for NoFenceBeforeCheck {
@@ -147,7 +143,6 @@ fn a_reader_must_fence_before_its_check() {
     assert_reads_are_whole::<NoFenceBeforeCheck>();
 }
 
-/// The store that ends a claim does not release.
 struct RelaxedEnd;
 
 impl Order for RelaxedEnd {
@@ -160,7 +155,6 @@ fn a_publication_must_release() {
     assert_reads_are_whole::<RelaxedEnd>();
 }
 
-/// The reader's first load of the sequence does not acquire.
 struct RelaxedLoad;
 
 impl Order for RelaxedLoad {
@@ -173,7 +167,6 @@ fn the_first_load_of_a_read_must_acquire() {
     assert_reads_are_whole::<RelaxedLoad>();
 }
 
-/// The claim does not acquire.
 struct RelaxedClaim;
 
 impl Order for RelaxedClaim {

@@ -12,7 +12,6 @@ use coherent::assert_coherent;
 use evcore_clock::{Clock, ManualTimeSource, SharedClock, TimeSource, WallTime, stamp};
 use proptest::prelude::*;
 
-/// A manual source that counts the lookups of the offset.
 #[derive(Clone, Default)]
 struct Counting {
     time: ManualTimeSource,

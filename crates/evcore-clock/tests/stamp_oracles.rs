@@ -17,7 +17,7 @@ fn every_offset() -> impl Iterator<Item = i32> {
     (-56..=56).map(|quarters| quarters * 900)
 }
 
-/// Local times from 1970 to the last instant of jiff, a day before ours.
+/// Local times from 1970 on, whose instants are within jiff's range at each offset.
 fn local_seconds() -> impl Strategy<Value = i64> {
     0..Timestamp::MAX.as_second() - 14 * 3_600
 }

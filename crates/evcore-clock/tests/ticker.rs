@@ -5,7 +5,6 @@ use std::{os::fd::AsFd, time::Duration};
 use evcore_clock::{SystemTimeSource, Ticker, TickerError, TimeSource};
 use rustix::event::{PollFd, PollFlags, poll};
 
-/// Makes a ticker, or returns `None` if this system has none.
 fn ticker(period: Duration) -> Option<Ticker> {
     match Ticker::every(period) {
         Ok(ticker) => Some(ticker),
@@ -18,7 +17,6 @@ fn now_ns() -> u64 {
     SystemTimeSource::utc().monotonic_ns()
 }
 
-/// Waits until the ticker is readable.
 fn await_tick(ticker: &Ticker) {
     let mut fds = [PollFd::new(ticker, PollFlags::IN)];
     while poll(&mut fds, None) != Ok(1) {}

@@ -85,7 +85,8 @@ fn strings_stop_at_the_end_of_9999() {
     assert_eq!(across(253_402_300_799), [last, last]);
 }
 
-/// While a machine is suspended, its wall clock advances and its monotonic clock does not (on Linux).
+/// While a machine is suspended, its wall clock advances and its monotonic clock does not (on
+/// Linux).
 #[test]
 fn a_suspension_advances_wall_time_only() {
     let time = ManualTimeSource::at(1_774_738_800);

@@ -1,7 +1,7 @@
 //! Updates from real signal handlers.
 //!
-//! Each test that raises a signal has its own signal and clock, because a handler belongs to the whole
-//! process.
+//! Each test that raises a signal has its own signal and clock, because a handler belongs to the
+//! whole process.
 #![cfg(not(any(target_os = "illumos", target_os = "solaris")))] // `libc` has no `setitimer` there
 #![allow(unsafe_code, reason = "installing a signal handler needs it")]
 
@@ -20,7 +20,6 @@ use coherent::assert_coherent;
 use evcore_clock::{SharedClock, SystemTimeSource, TimeSource, WallTime};
 use evcore_testing::{CountingAllocator, allocations};
 
-/// Counts the results of the updates from one handler.
 struct Tally {
     updated: AtomicU32,
     refused: AtomicU32,
@@ -58,7 +57,8 @@ fn install(signal: libc::c_int, handler: extern "C" fn(libc::c_int)) {
     let mut action: libc::sigaction = unsafe { MaybeUninit::zeroed().assume_init() };
     action.sa_sigaction = handler as *const () as libc::sighandler_t;
     action.sa_flags = libc::SA_RESTART;
-    // SAFETY: the action is initialised, and the handler only uses atomics and the clock under test.
+    // SAFETY: the action is initialised, and the handler only uses atomics and the clock under
+    // test.
     let result = unsafe { libc::sigaction(signal, &action, ptr::null_mut()) };
     assert_eq!(result, 0, "sigaction: {}", std::io::Error::last_os_error());
 }
@@ -86,7 +86,6 @@ impl TimeSource for Seconds {
 }
 
 thread_local! {
-    /// True if this thread is in a signal handler.
     static IN_HANDLER: Cell<bool> = const { Cell::new(false) };
 }
 

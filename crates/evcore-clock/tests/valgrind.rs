@@ -1,7 +1,7 @@
 //! A program that reads the clock runs under valgrind.
 //!
-//! valgrind 3.19 unmaps the vDSO, but `prctl(PR_GET_AUXV)` still returns its address. A program that
-//! trusts this address ends by a SIGSEGV.
+//! valgrind 3.19 unmaps the vDSO, but `prctl(PR_GET_AUXV)` still returns its address. A program
+//! that trusts this address ends by a SIGSEGV.
 
 use evcore_clock::{Clock, SharedClock};
 use evcore_testing::under_valgrind;

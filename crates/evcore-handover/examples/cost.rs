@@ -38,7 +38,6 @@ mod linux {
 
     const ROUNDS: usize = 15;
 
-    /// Pairs of a batch's number of connections and a state's number of bytes.
     const CASES: [(usize, usize); 5] = [
         (1, 0),
         (16, 0),
@@ -80,7 +79,6 @@ mod linux {
         Ok(())
     }
 
-    /// The times to accept, send and receive all connections.
     fn round(count: usize, size: usize, bytes: usize) -> Result<[Duration; 3]> {
         let (theirs, ours) = (
             epoll::create(CreateFlags::CLOEXEC)?,

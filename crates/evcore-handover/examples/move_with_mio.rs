@@ -55,7 +55,6 @@ fn watch(poll: &Poll, source: &impl AsFd, token: Token) -> io::Result<()> {
 
 struct Client {
     stream: TcpStream,
-    /// The client's unfinished line.
     line: Vec<u8>,
 }
 
@@ -115,7 +114,6 @@ impl Server {
         Ok(())
     }
 
-    /// Takes all batches that have arrived.
     fn receive(&mut self, receiver: &mut Receiver) -> Result {
         loop {
             match receiver.receive() {
@@ -128,7 +126,7 @@ impl Server {
     }
 
     /// Registers each connection, accepts the batch, and reads when mio reports it. If a
-    /// registration fails, the batch is dropped and goes back to its sender.
+    /// registration fails, the batch is dropped, which refuses it.
     fn take(&mut self, batch: Batch<'_>) -> Result {
         let token = |first: usize, place: usize, state: &[u8]| match state {
             LISTENER_STATE => LISTENER,
@@ -142,7 +140,6 @@ impl Server {
                 token(first, place, &connection.state),
             )?;
         }
-        // The acknowledgement cannot fail here, because the old process takes nothing back.
         let connections = batch.accept()?;
         self.next += connections.len();
         for (
@@ -185,7 +182,6 @@ impl Server {
         }
     }
 
-    /// Starts a new process, and gives it the listener and all clients.
     fn leave(mut self) -> Result {
         let (address, mailbox) = Mailbox::pair(STATE_VERSION)?;
         let mailbox = mailbox.as_fd().try_clone_to_owned()?;

@@ -74,7 +74,6 @@ impl AsFd for Connection {
     }
 }
 
-/// Number of descriptors of these connections.
 pub(crate) fn descriptors<'a, D: 'a>(
     connections: impl IntoIterator<Item = &'a Connection<D>>,
 ) -> usize {

@@ -29,7 +29,7 @@ pub trait Descriptor: Sized {
     ///
     /// # Errors
     ///
-    /// [`Error::Unsupported`] on other systems than Linux, [`Error::Os`] if the sockets could not
+    /// [`Error::Unsupported`] on systems other than Linux, [`Error::Os`] if the sockets could not
     /// be made.
     fn pair(mailbox: Self::Borrowed<'_>) -> Result<(Self, Self)>;
 
@@ -121,7 +121,7 @@ pub enum Received<T> {
     Message(T),
     /// No message has arrived.
     Nothing,
-    /// The other end is closed, and all its messages are read.
+    /// The other side sends no more, and all its messages are read.
     End,
 }
 

@@ -11,7 +11,8 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
-    /// The other end of the channel is closed: its process has dropped it, or has died.
+    /// The channel has ended: the other side has dropped its end, has died, or has taken its
+    /// connections back, or an earlier error has ended the channel.
     Ended,
     /// The other side's states have another version, so this side cannot read them.
     ForeignVersion {
@@ -27,8 +28,8 @@ pub enum Error {
     },
     /// This process has no room for the descriptors of a message. The whole message was dropped.
     NoDescriptors,
-    /// The mailbox holds as many channels as the kernel allows, because no process takes them out.
-    /// Keep serving, and retry later.
+    /// The mailbox holds as many channels as the kernel allows, and no process has taken one out
+    /// yet. Keep serving, and retry later.
     MailboxFull,
     /// The kernel has no memory for a message, or this user has more descriptors in flight than its
     /// limit (`RLIMIT_NOFILE`). Try again after some time, because no event reports that there is

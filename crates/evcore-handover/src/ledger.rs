@@ -4,16 +4,15 @@ use std::collections::VecDeque;
 
 /// The unacknowledged batches of a sender, oldest first.
 ///
-/// It is generic over a batch, so that a test needs no descriptors.
+/// Generic over a batch, so that a test needs no descriptors.
 #[derive(Debug)]
 pub(crate) struct Ledger<T> {
     batches: VecDeque<T>,
-    /// The number of the oldest batch. The numbers of the other batches follow without a gap.
+    /// The number of the oldest batch. The other numbers follow without a gap.
     oldest: u64,
 }
 
-/// The error of an answer to a batch other than the oldest. A receiver answers the batches in their
-/// order, so the other side does not follow the protocol.
+/// An answer to a batch other than the oldest, which breaks the protocol.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct OutOfOrder;
 
@@ -32,12 +31,11 @@ impl<T> Ledger<T> {
         self.batches.len() == Self::MAX
     }
 
-    /// The number of the next batch.
     pub(crate) fn next_number(&self) -> u64 {
         self.oldest + self.batches.len() as u64
     }
 
-    /// Enters the next batch. There must be room for it.
+    /// There must be room.
     pub(crate) fn enter(&mut self, batch: T) {
         assert!(
             !self.is_full(),
@@ -46,7 +44,6 @@ impl<T> Ledger<T> {
         self.batches.push_back(batch);
     }
 
-    /// Takes the batch that an answer is for.
     pub(crate) fn settle(&mut self, number: u64) -> Result<T, OutOfOrder> {
         if number != self.oldest {
             return Err(OutOfOrder);
@@ -56,12 +53,10 @@ impl<T> Ledger<T> {
         Ok(batch)
     }
 
-    /// All batches, oldest first.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
         self.batches.iter()
     }
 
-    /// Takes all batches, oldest first.
     pub(crate) fn take_all(&mut self) -> VecDeque<T> {
         self.oldest = self.next_number();
         std::mem::take(&mut self.batches)
@@ -77,8 +72,7 @@ mod tests {
     #[derive(Clone, Debug)]
     enum Call {
         Enter,
-        /// An answer, whose number is the sum of this and the number of the oldest unanswered
-        /// batch.
+        /// An answer with the number of the oldest unanswered batch plus this number.
         Settle(i64),
         TakeAll,
     }
@@ -93,7 +87,7 @@ mod tests {
         prop::collection::vec(call, 0..200)
     }
 
-    /// An oracle: a list of all batches, with `true` for those that are still unanswered.
+    /// All batches, with `true` for the unanswered ones.
     #[derive(Default)]
     struct Oracle {
         waits: Vec<bool>,
@@ -117,7 +111,6 @@ mod tests {
                         prop_assert_eq!(oracle.waiting().len(), Ledger::<u64>::MAX);
                     }
                     Call::Enter => {
-                        // Each batch holds its own number.
                         ledger.enter(ledger.next_number());
                         oracle.waits.push(true);
                         prop_assert_eq!(oracle.waits.len() as u64, ledger.next_number() - 1);

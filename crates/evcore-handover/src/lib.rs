@@ -12,8 +12,7 @@
 //! | the acknowledgement cannot be sent | the sender, by [`Sender::take_back`] |
 //! | the receiver dies or is dropped before it accepts | the sender, by [`Sender::take_back`] |
 //! | the sender dies or is dropped | the receiver, when it accepts |
-//! | [`Sender::take_back`] and [`Batch::accept`] run concurrently | one side, as both results show
-//! |
+//! | [`Sender::take_back`] and [`Batch::accept`] run concurrently | one side: the results agree |
 //! | both die | no process: the connection is closed |
 //!
 //! A receiver registers the connections of a batch with its poller, accepts the batch, and only
@@ -25,16 +24,16 @@
 //! the channel, and sends one end of it to the mailbox. So each sender gets only the answers to its
 //! own batches, and notices the death of its receiver.
 //!
-//! Both ends of a channel are Unix sockets of type `SOCK_SEQPACKET`: batches go one way with
-//! their descriptors (`SCM_RIGHTS`), answers the other way. As soon as the acknowledgement is sent,
-//! the receiver owns the batch. To take connections back, the sender shuts down its reading side.
-//! The kernel refuses each later acknowledgement, and keeps those that were sent before. An
-//! `eventfd`, the revocation, shows a receiver why the channel is closed: the counter is 1 if
-//! the sender has taken its connections back, and 0 if the sender has died.
+//! Both ends of a channel are Unix sockets of type `SOCK_SEQPACKET`: batches go one way with their
+//! descriptors (`SCM_RIGHTS`), answers the other way. As soon as the acknowledgement is sent, the
+//! receiver owns the batch. To take connections back, the sender shuts down its reading side. The
+//! kernel refuses each later acknowledgement, and keeps those that were sent before. An `eventfd`,
+//! the revocation, shows a receiver why the channel is closed: the counter is 1 if the sender has
+//! taken its connections back, and 0 if the sender was dropped or has died.
 //!
-//! Until the receiver takes the channel out of the mailbox and sends a greeting, the sender keeps a
-//! duplicate of the other end. So it can empty a channel that no process has taken. Otherwise the
-//! connections in the channel would stay open.
+//! The process that takes the channel out of the mailbox sends a greeting. Until the sender has
+//! read the greeting, it keeps a duplicate of the other end, with which it can empty a channel that
+//! no process has taken. Otherwise the connections in the channel would stay open.
 
 #![forbid(unsafe_code)]
 

@@ -39,7 +39,7 @@ impl Mailbox {
     ///
     /// # Errors
     ///
-    /// [`Error::Unsupported`] on other systems than Linux, [`Error::Os`] if the sockets could not
+    /// [`Error::Unsupported`] on systems other than Linux, [`Error::Os`] if the sockets could not
     /// be made.
     pub fn pair(version: u32) -> Result<(OwnedFd, Self)> {
         let (address, socket) = socket::pair()?;
@@ -64,8 +64,8 @@ impl<D: Descriptor> Mailbox<D> {
     ///
     /// [`Error::ForeignVersion`], [`Error::NoDescriptors`], [`Error::Malformed`],
     /// [`Error::KernelFull`] and [`Error::Os`] are about one sender, which keeps its connections or
-    /// gets them back. You can go on reading the mailbox. Only [`Error::Ended`] is about the
-    /// mailbox: no process has its sending end any more.
+    /// gets them back. You can go on reading the mailbox. Only [`Error::Ended`] means that the
+    /// mailbox has ended: no process has its sending end any more.
     pub fn next_receiver(&mut self) -> Result<Option<Receiver<D>>> {
         let mut bytes = [0; HEADER_BYTES];
         match D::receive(self.socket.borrow(), &mut bytes)? {

@@ -17,17 +17,17 @@ use crate::{
 /// Receives the connections of one sender.
 ///
 /// It comes from a [`Mailbox`](crate::Mailbox). Watch it for readability. If it is dropped, the
-/// connections that were not acknowledged go back to their sender.
+/// connections that were not acknowledged stay with their sender, or are closed if the sender has
+/// died.
 #[derive(Debug)]
 pub struct Receiver<D = OwnedFd> {
     channel: D,
-    /// The descriptor is readable if the sender has taken its connections back.
+    /// Readable if the sender has taken its connections back.
     revocation: D,
     /// Set when this side ends the channel. After that, the kernel reports a closed channel even if
     /// the sender lives.
     has_ended: bool,
     version: u32,
-    /// The number of the last batch that was received.
     last: u64,
     buffer: Vec<u8>,
 }
@@ -53,8 +53,9 @@ impl<D: Descriptor> Receiver<D> {
     ///
     /// Each error ends the channel: drop the receiver. The sender keeps the connections that were
     /// not acknowledged. [`Error::Ended`] means that no more batches come: the sender was dropped,
-    /// has died, or has taken the rest back. With [`Error::NoDescriptors`], [`Error::Malformed`],
-    /// [`Error::ForeignVersion`] and [`Error::Os`], the whole message was dropped.
+    /// has died, or has taken the rest back, or an earlier error has ended the channel. With
+    /// [`Error::NoDescriptors`], [`Error::Malformed`], [`Error::ForeignVersion`] and [`Error::Os`],
+    /// the whole message was dropped.
     pub fn receive(&mut self) -> Result<Option<Batch<'_, D>>> {
         if self.has_ended {
             return Err(Error::Ended);
@@ -79,7 +80,6 @@ impl<D: Descriptor> Receiver<D> {
         }
     }
 
-    /// The number of a batch, and its connections.
     fn decode_batch(
         &self,
         bytes: &[u8],
@@ -214,9 +214,10 @@ impl<D: Descriptor> Batch<'_, D> {
     ///
     /// # Errors
     ///
-    /// [`TakenBack`] if the sender has taken the batch back, or if the kernel has no room for the
-    /// acknowledgement. In the second case this call ends the channel: the sender keeps this batch
-    /// and all that follow, and [`Receiver::receive`] returns [`Error::Ended`].
+    /// [`TakenBack`] if the sender has taken the batch back, or if the acknowledgement cannot be
+    /// sent, for example because the kernel has no room for it. In the second case this call ends
+    /// the channel: the sender keeps this batch and all that follow, and [`Receiver::receive`]
+    /// returns [`Error::Ended`].
     ///
     /// The error returns the connections, because you must remove them from your poller before you
     /// drop them. The sender keeps the files open, so a registration would go on reporting.

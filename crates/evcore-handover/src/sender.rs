@@ -17,7 +17,7 @@ use crate::{
 /// Sends connections to one receiver, and keeps each until its batch is acknowledged.
 ///
 /// Watch it for readability: it is readable when [`next_answer`](Self::next_answer) has an answer,
-/// or the error of a receiver that has died.
+/// the greeting of the receiver, or the error of a channel that has ended.
 ///
 /// If it is dropped, the connections that were sent belong to the receiver, as if this process had
 /// died. If you want them back, call [`take_back`](Self::take_back).
@@ -43,8 +43,8 @@ pub struct Sender<D = OwnedFd> {
     /// The `eventfd` by which the receiver finds out that the connections were taken back, even
     /// after this process has ended.
     revocation: D,
-    /// The receiver's end, as long as it is in the mailbox. With it this side can empty the
-    /// channel.
+    /// The receiver's end, with which this side can empty the channel; `None` once the receiver's
+    /// greeting was read.
     unclaimed: Option<D>,
     version: u32,
     ledger: Ledger<Vec<Connection<D>>>,
@@ -74,7 +74,6 @@ pub enum Answer<D = OwnedFd> {
     },
 }
 
-/// The actions that an error names.
 const OPENING: &str = "putting a channel into a mailbox (sendmsg)";
 const SENDING: &str = "sending a batch of connections (sendmsg)";
 
@@ -87,13 +86,14 @@ impl Sender {
     ///
     /// `version` is the version of the states that this program writes. Connections may be sent
     /// before a process has taken the channel out of the mailbox. This call opens three
-    /// descriptors, one of which is closed when the channel is taken out.
+    /// descriptors, one of which is closed when [`next_answer`](Self::next_answer) reads that the
+    /// channel was taken out.
     ///
     /// # Errors
     ///
     /// [`Error::MailboxFull`], [`Error::KernelFull`], [`Error::Ended`] if no process has the
-    /// mailbox any more, [`Error::Unsupported`] on other systems than Linux, and [`Error::Os`] if
-    /// the sockets could not be made.
+    /// mailbox any more, [`Error::Unsupported`] on systems other than Linux, and [`Error::Os`] for
+    /// any other error of the system.
     pub fn open(mailbox: impl AsFd, version: u32) -> Result<Self> {
         Self::open_to(mailbox.as_fd(), version)
     }
@@ -155,7 +155,6 @@ impl<D: Descriptor> Sender<D> {
                 Err(error) => break Err(error),
             }
         };
-        // This collects in place, so nothing is allocated.
         *connections = rest.collect();
         result.map(|()| count - connections.len())
     }
@@ -201,7 +200,6 @@ impl<D: Descriptor> Sender<D> {
         }
     }
 
-    /// Decodes an answer. Returns `None` if it is a greeting.
     fn decode_answer(&mut self, bytes: &[u8]) -> Result<Option<Answer<D>>> {
         match wire::parse(bytes).map_err(|why| Error::Malformed { why })? {
             Message::Greeting { version } if version == self.version => {
@@ -282,7 +280,7 @@ impl<D: Descriptor> Sender<D> {
         back
     }
 
-    /// Drops the messages, with their duplicates of descriptors, in a channel that no process has
+    /// Drops the messages, with their duplicates of descriptors, of a channel that no process has
     /// taken.
     fn empty_unclaimed(&self) {
         if let Some(unclaimed) = &self.unclaimed {

@@ -92,7 +92,6 @@ impl Descriptor for OwnedFd {
     }
 }
 
-/// Two connected sockets, which `exec` closes.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub(crate) fn pair() -> Result<(OwnedFd, OwnedFd)> {
     use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
@@ -133,7 +132,6 @@ pub(crate) fn is_revoked(revocation: BorrowedFd<'_>) -> bool {
     has_event(revocation, PollFlags::IN)
 }
 
-/// Sends a message with up to 253 descriptors.
 pub(crate) fn send(
     socket: BorrowedFd<'_>,
     message: &[u8],
@@ -148,10 +146,7 @@ pub(crate) fn send(
     let parts = [IoSlice::new(message)];
     match retry_on_intr(|| sendmsg(socket, &parts, &mut control, SEND)) {
         Ok(_) => Ok(()),
-        // The socket holds as many messages as it may.
         Err(Errno::AGAIN) => Err(Unsent::Full),
-        // The kernel has too little memory, or more descriptors are on their way than `ulimit -n`
-        // allows.
         Err(Errno::NOBUFS | Errno::NOMEM | Errno::TOOMANYREFS) => Err(Unsent::KernelFull),
         // The other end is closed, or one of the sides has shut the channel down.
         Err(Errno::PIPE | Errno::CONNRESET | Errno::CONNREFUSED | Errno::NOTCONN) => {
@@ -163,7 +158,6 @@ pub(crate) fn send(
 
 const SPACE: usize = rustix::cmsg_space!(ScmRights(BATCH_CONNECTIONS_MAX));
 
-/// Receives a message and its descriptors.
 pub(crate) fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> Result<Received<Packet>> {
     let mut space = [MaybeUninit::uninit(); SPACE];
     let mut control = RecvAncillaryBuffer::new(&mut space);
@@ -197,7 +191,6 @@ pub(crate) fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> Result<Recei
     }))
 }
 
-/// Receives the bytes of a message, up to the length of `buffer`. Its descriptors are closed.
 pub(crate) fn receive_bytes(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> Result<Received<usize>> {
     Ok(
         match some_or_end(|| recv(socket, &mut *buffer, RecvFlags::DONTWAIT))? {
@@ -220,8 +213,8 @@ fn is_at_end(socket: BorrowedFd<'_>) -> bool {
     has_event(socket, NOTHING_MORE) && !has_message()
 }
 
-/// The events that report that the other side has stopped sending. `RDHUP` exists only on Linux. On
-/// other systems no channel can be made.
+/// The events that report that the other side has stopped sending. (On other systems no channel can
+/// be made.)
 #[cfg(any(target_os = "linux", target_os = "android"))]
 const NOTHING_MORE: PollFlags = PollFlags::RDHUP.union(PollFlags::HUP);
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
@@ -235,7 +228,6 @@ fn some_or_end<T>(mut call: impl FnMut() -> rustix::io::Result<T>) -> Result<Rec
     }
     match result {
         Ok(some) => Ok(Received::Message(some)),
-        // No message waits.
         Err(Errno::AGAIN) => Ok(Received::Nothing),
         // The other end was closed with unread messages, or was never connected.
         Err(Errno::CONNRESET | Errno::NOTCONN) => Ok(Received::End),
@@ -249,7 +241,6 @@ pub(crate) fn is_hung_up(socket: BorrowedFd<'_>) -> bool {
     has_event(socket, PollFlags::HUP)
 }
 
-/// Returns whether `poll` reports one of these events now.
 fn has_event(fd: BorrowedFd<'_>, events: PollFlags) -> bool {
     let mut entry = [PollFd::from_borrowed_fd(fd, events)];
     let now = Timespec::default();
@@ -257,13 +248,11 @@ fn has_event(fd: BorrowedFd<'_>, events: PollFlags) -> bool {
     polled.is_ok() && entry[0].revents().intersects(events)
 }
 
-/// Makes the other side unable to send. The bytes that it has sent stay readable.
 pub(crate) fn stop_receiving(socket: impl AsFd) {
-    // This fails only if the other side is gone.
+    // An error means that the other side is gone.
     let _ = shutdown(socket, Shutdown::Read);
 }
 
-/// Ends the channel for the other side, although this descriptor stays open.
 pub(crate) fn end(socket: impl AsFd) {
     let _ = shutdown(socket, Shutdown::Both);
 }

@@ -26,7 +26,6 @@ pub const BATCH_CONNECTIONS_MAX: usize = 253;
 /// Maximum number of bytes in one connection's state, and in all states of a batch together.
 pub const STATE_BYTES_MAX: usize = 60 << 10;
 
-/// The length of the longest message.
 pub(crate) const MESSAGE_BYTES_MAX: usize =
     HEADER_BYTES + BATCH_CONNECTIONS_MAX * LENGTH_BYTES + STATE_BYTES_MAX;
 
@@ -40,7 +39,6 @@ const PROTOCOL: u8 = 1;
 /// The bit of a length that marks a connection with a partner.
 const HAS_PARTNER: u32 = 1 << 31;
 
-/// A connection in a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Entry<S> {
     /// The state of the connection, or the place of the state in the message.
@@ -49,7 +47,6 @@ pub(crate) struct Entry<S> {
 }
 
 impl<S> Entry<S> {
-    /// Number of descriptors.
     pub(crate) fn descriptors(&self) -> usize {
         1 + usize::from(self.has_partner)
     }
@@ -58,8 +55,8 @@ impl<S> Entry<S> {
 /// A message without its descriptors.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Message {
-    /// The only kind of message in a mailbox. With it a sender passes the receiver's end of its
-    /// channel, and the revocation.
+    /// The only kind of message in a mailbox, with the receiver's end of a channel and the
+    /// revocation.
     Introduction { version: u32 },
     /// The receiver has taken its end from the mailbox.
     Greeting { version: u32 },
@@ -141,7 +138,6 @@ pub(crate) fn batch_size<'a>(entries: impl Iterator<Item = Entry<&'a [u8]>>) -> 
     fits.count()
 }
 
-/// The header of a message, as numbers.
 struct Header {
     kind: u8,
     count: u16,
@@ -189,7 +185,6 @@ pub(crate) fn batch_number(bytes: &[u8]) -> Option<u64> {
     (header.kind == Kind::Batch as u8).then_some(header.number)
 }
 
-/// Parses a whole message, or returns its fault.
 pub(crate) fn parse(bytes: &[u8]) -> Result<Message, &'static str> {
     let (header, rest) = split_header(bytes)?;
     let Header {
@@ -257,7 +252,6 @@ mod tests {
 
     use super::*;
 
-    /// Connections without a partner.
     fn alone<'a>(states: &'a [Vec<u8>]) -> Vec<Entry<&'a [u8]>> {
         let entry = |state: &'a Vec<u8>| Entry {
             state: state.as_slice(),
@@ -382,7 +376,6 @@ mod tests {
             prop_assert_eq!((v, n, parsed.collect::<Vec<_>>()), (version, number, expected));
         }
 
-        /// A batch without its last bytes is refused, however many are cut off.
         #[test]
         fn a_part_of_a_batch_is_refused(
             states in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..20), 1..20),
@@ -392,8 +385,6 @@ mod tests {
             prop_assert!(parse(&bytes[..cut.index(bytes.len())]).is_err());
         }
 
-        /// Parsing never panics on arbitrary bytes after the beginning of a correct header, and
-        /// accepts only states within the message.
         #[test]
         fn arbitrary_bytes_are_refused_or_have_their_states_inside(
             start in 0..=HEADER_BYTES,

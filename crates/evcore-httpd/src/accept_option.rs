@@ -17,8 +17,8 @@ pub enum AcceptOption {
 }
 
 impl AcceptOption {
-    /// Returns the policy of the workers. A single worker shares its listeners with no other one,
-    /// so its policy is always `Off` (as in nginx).
+    /// Returns the policy of the workers. A single worker has no other to share its listeners with,
+    /// so its policy is `Off` (as in nginx).
     pub(crate) fn policy(self, delay: Duration, workers: usize) -> Policy {
         let policy = match self {
             _ if workers <= 1 => Policy::Off,

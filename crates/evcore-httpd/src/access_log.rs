@@ -1,14 +1,12 @@
 //! The access log: a line for each response.
 //!
-//! Each worker opens the file itself and appends whole lines. The lines of several workers do not
-//! mix, because a write to a file opened for appending is atomic. So is a write of up to `PIPE_BUF`
-//! bytes to a pipe. Lines are buffered until the buffer is full or flushed. Nothing is allocated
-//! once the log is open.
+//! Each worker opens the file itself. Lines of several workers do not mix, because a write to a
+//! file opened for appending is atomic, and so is a write of up to `PIPE_BUF` bytes to a pipe.
 //!
-//! A worker never waits for the reader of a pipe. Lines that do not fit into the pipe stay in the
-//! buffer; when that is full, further lines are lost. Lines that a full disk refuses are lost too.
-//! The first loss is logged at once. The number of lost lines is logged when the log accepts lines
-//! again.
+//! A worker that serves does not wait for the reader of a pipe. Lines that do not fit into the pipe
+//! stay in the buffer; when that is full, further lines are lost. Lines that a full disk refuses
+//! are lost too. The first loss is logged at once, and the number of lost lines when the log
+//! accepts lines again.
 
 use std::{
     fmt::Display,
@@ -31,14 +29,12 @@ use crate::{
     pipe,
 };
 
-/// The size of the buffer.
 const BUFFER_BYTES: usize = 64 * 1024;
 
 /// The time for which a worker that exits waits for the reader of a pipe. It is short, because in a
 /// fast stop the master soon kills the workers.
 const FINAL_FLUSH_TIMEOUT: Duration = Duration::from_millis(200);
 
-/// An open access log.
 #[derive(Debug)]
 pub struct AccessLog {
     /// The path of the log; `-` is standard output.
@@ -47,14 +43,12 @@ pub struct AccessLog {
     format: LogFormat,
     /// Whole lines that are not written yet. The buffer never grows.
     lines: Vec<u8>,
-    /// The number of lines that were lost since the last successful write. Only the first loss was
-    /// logged.
+    /// The number of lost lines that is not logged yet. The first loss was logged without a number.
     lost: u64,
-    /// True if the file ends with a part of a line, because a full disk has refused the rest of it.
+    /// True if the file ends with a part of a line, because the rest could not be written.
     is_cut: bool,
 }
 
-/// The file, pipe or terminal that the lines go to.
 #[derive(Debug)]
 struct Out {
     file: File,
@@ -88,19 +82,17 @@ impl AccessLog {
         })
     }
 
-    /// Returns whether the lines go to a pipe: a named one, or one that is standard output.
     pub fn is_pipe(&self) -> bool {
         let file = self.out.file.metadata();
         file.is_ok_and(|file| file.file_type().is_fifo())
     }
 
-    /// The format of the lines.
     pub fn format(&self) -> LogFormat {
         self.format
     }
 
-    /// Opens the path again, for log rotation. Buffered lines go to the old file. If the new one cannot
-    /// be opened, or is a pipe without a reader, further lines go to the old file too.
+    /// Opens the path again, for log rotation. Buffered lines go to the old file. If the new one
+    /// cannot be opened, or is a pipe without a reader, further lines go to the old file too.
     pub fn reopen(&mut self) {
         self.flush();
         match Out::open_again(&self.path) {
@@ -124,13 +116,12 @@ impl AccessLog {
         }
     }
 
-    /// Returns whether lines are buffered.
     pub fn has_buffered(&self) -> bool {
         !self.lines.is_empty()
     }
 
-    /// Writes the buffered lines, as far as the file accepts them. Logs how many lines were lost
-    /// before.
+    /// Writes the buffered lines, as far as the file accepts them. If that succeeds, logs how many
+    /// lines were lost before.
     pub fn flush(&mut self) {
         let is_written = self.write();
         if is_written && self.lost > 0 {
@@ -142,9 +133,9 @@ impl AccessLog {
         BUFFER_BYTES - self.lines.len() >= MAX_LINE_BYTES
     }
 
-    /// Writes the buffered lines, as far as the file accepts them. Returns whether some were written
-    /// without an error. After an error the other lines are lost, so that the server continues with
-    /// a full disk.
+    /// Writes the buffered lines, as far as the file accepts them. Returns whether some were
+    /// written without an error. After an error the other lines are lost, so that the server
+    /// continues with a full disk.
     fn write(&mut self) -> bool {
         let (written, result) = match self.end_cut_line() {
             Ok(()) => self.out.write(&self.lines),
@@ -255,8 +246,8 @@ impl Out {
         })
     }
 
-    /// Writes lines until all are written, the pipe is full, or a write fails. Returns the number of
-    /// bytes written.
+    /// Writes lines until all are written, the file takes no more, or a write fails. Returns the
+    /// number of bytes written.
     fn write(&mut self, lines: &[u8]) -> (usize, io::Result<()>) {
         let mut written = 0;
         while written < lines.len() {
@@ -270,7 +261,8 @@ impl Out {
         (written, Ok(()))
     }
 
-    /// The first lines that fit into one write, or a part of the first line if it does not fit.
+    /// The first lines that fit into one write, or a part of the first line if that line does not
+    /// fit.
     fn piece<'a>(&self, lines: &'a [u8]) -> &'a [u8] {
         if lines.len() <= self.max_write_bytes {
             return lines;
@@ -280,7 +272,7 @@ impl Out {
         last_end.map_or(piece, |end| &piece[..=end])
     }
 
-    /// Waits until the file is writable. Returns `false` at the deadline.
+    /// Waits until the file is writable. Returns `false` at the deadline or on an error.
     fn is_writable_by(&self, deadline: Instant) -> bool {
         let left = deadline.saturating_duration_since(Instant::now());
         let left = Timespec::try_from(left).expect("a short time");

@@ -45,28 +45,25 @@ pub struct BodyReader {
     kept: Vec<u8>,
     /// The memory that the body has reserved; 0 if it is discarded.
     room: usize,
-    /// The number of bytes of the body so far.
+    /// The length of the body so far.
     length: u64,
     /// The size of the chunk that begins after the current line.
     announced: u64,
-    /// The number of bytes so far of further digits of sizes, of chunk extensions and of trailers.
-    /// It is limited, too.
+    /// The number of bytes so far of long sizes, chunk extensions and trailers, which
+    /// [`MAX_OVERHEAD`] limits.
     overhead: usize,
 }
 
 /// The part of the body that the next byte belongs to.
 #[derive(Clone, Copy, Debug)]
 enum Next {
-    /// A body of known length.
     Content {
         left: u64,
     },
-    /// A chunk's size.
     Size {
         so_far: u64,
         digits: u32,
     },
-    /// The extensions after the size, up to the end of the line.
     Extension(Extension),
     SizeLf,
     Chunk {
@@ -83,8 +80,8 @@ enum Next {
     End,
 }
 
-/// Number of digits that a chunk's size may have without counting as overhead. More digits, which only
-/// leading zeros can make, count as overhead.
+/// Number of digits that a chunk's size may have without counting as overhead. Leading zeros can
+/// make a valid size longer.
 const USUAL_SIZE_DIGITS: u32 = 15;
 
 /// The maximum number of bytes of further digits, extensions and trailers together.
@@ -162,7 +159,6 @@ impl BodyReader {
         Ok(used)
     }
 
-    /// Consumes at most `left` bytes of content.
     fn content(
         &mut self,
         bytes: &[u8],
@@ -265,7 +261,8 @@ impl BodyReader {
         }
     }
 
-    /// Consumes a byte of an extension. `read` is the result of reading it with [`Extension`].
+    /// Consumes a byte of an extension. `read` is the result of [`Extension::next`] or
+    /// [`Extension::begin`].
     fn extension(&mut self, read: Option<Extension>) -> Result<Next, Status> {
         let read = read.ok_or(Status::BadRequest)?;
         self.over(Next::Extension(read))
@@ -281,7 +278,7 @@ impl BodyReader {
         }
     }
 
-    /// Counts a byte of an extension or a trailer, or a digit of a long size.
+    /// Counts a byte of overhead.
     fn over(&mut self, next: Next) -> Result<Next, Status> {
         self.overhead += 1;
         if self.overhead > MAX_OVERHEAD {
@@ -303,7 +300,6 @@ impl Next {
 mod tests {
     use super::*;
 
-    /// Body memory with a limit that no body of these tests reaches.
     fn enough() -> BodyMemory {
         BodyMemory::new(MAX_BODY_BYTES, 1)
     }

@@ -1,14 +1,13 @@
 //! The limit on the memory of all unfinished request bodies of a worker (`--bodies`), and of long
 //! pages that clients do not read.
 //!
-//! A body reserves memory before it allocates. A body of known length reserves its whole length
-//! when the request's head has arrived. If there is not enough memory, the connection waits, and
-//! the body stays in the kernel's buffer. Waiting connections are admitted in order of arrival. A
-//! chunked body reserves a little at first, in the same way, and more as it grows. If there is no
-//! memory for the growth, the body is refused.
+//! A body reserves memory before it allocates: its whole length, or a little if it is chunked. If
+//! there is not enough memory, the connection waits in order of arrival, and the body stays in the
+//! kernel's buffer. A chunked body reserves more as it grows. If there is no memory for the growth,
+//! the body is refused.
 //!
-//! A body that waits holds no memory, and a body that holds memory never waits for more, so there is
-//! no deadlock. The memory is released when the response, which repeats the body, has been sent.
+//! A body that waits holds no memory, and a body that holds memory does not wait for more, so there
+//! is no deadlock. A response that repeats the body holds its memory until the response is sent.
 
 use std::collections::VecDeque;
 
@@ -22,7 +21,6 @@ use crate::headroom::Headroom;
 pub struct BodyMemory {
     limit: usize,
     reserved: usize,
-    /// Each waiting connection and the size that it needs, in order of arrival.
     // Invariant: each of these connections is open and not admitted, so the queue never grows
     // beyond its capacity.
     waiting: VecDeque<(Token, usize)>,
@@ -34,7 +32,8 @@ impl BodyMemory {
     /// Creates the body memory, of at most `limit` bytes, for a worker with at most this many
     /// connections.
     ///
-    /// `limit` has to be at least the size of the largest body, or such a body is never admitted.
+    /// `limit` has to be at least the size of the largest body; otherwise such a body is never
+    /// admitted.
     pub fn new(limit: usize, connections: u32) -> Self {
         Self::with_headroom(limit, connections, Headroom::new(Outside::Direct))
     }
@@ -49,7 +48,7 @@ impl BodyMemory {
         }
     }
 
-    /// Reserves memory if there is enough, and returns whether it did.
+    /// Reserves memory if there is enough. Returns whether there was.
     pub fn reserve(&mut self, size: usize) -> bool {
         let is_enough = size <= self.limit - self.reserved;
         if is_enough {
@@ -58,8 +57,8 @@ impl BodyMemory {
         is_enough
     }
 
-    /// Reserves memory if there is enough and no connection waits, and returns whether it did. If
-    /// it did not, the connection is added to the queue.
+    /// Reserves memory if there is enough and no connection waits. Otherwise, adds the connection
+    /// to the queue and returns false.
     pub fn reserve_or_wait(&mut self, token: Token, size: usize) -> bool {
         let is_admitted = self.waiting.is_empty() && self.reserve(size);
         if !is_admitted {
@@ -123,7 +122,7 @@ mod tests {
         let mut bodies = BodyMemory::new(100, 3);
         assert!(bodies.reserve_or_wait(token(0), 60));
         assert!(!bodies.reserve_or_wait(token(1), 70));
-        // There is enough memory, but another connection was first.
+        // There is enough memory for this body, but another connection was first.
         assert!(!bodies.reserve_or_wait(token(2), 10));
         assert_eq!(bodies.admit_next(), None);
         bodies.release(60);

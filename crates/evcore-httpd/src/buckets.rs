@@ -2,8 +2,8 @@
 
 use evcore::Histogram;
 
-/// The upper bounds of all ranges except the last one, in nanoseconds, and in seconds as Prometheus
-/// shows them.
+/// The upper bounds of all ranges except the last one: in nanoseconds, and as Prometheus shows
+/// them, in seconds.
 pub const BOUNDS: [(u64, &str); 13] = [
     (1_000, "0.000001"),
     (5_000, "0.000005"),
@@ -20,26 +20,23 @@ pub const BOUNDS: [(u64, &str); 13] = [
     (1_000_000_000, "1"),
 ];
 
-/// The number of ranges. The last one has no upper bound.
+/// The last range has no upper bound.
 const RANGES: usize = BOUNDS.len() + 1;
 
 /// The number of times in each range.
 ///
-/// The ranges do not overlap. So the cumulative sums of the counts never decrease from bound to
-/// bound, even if the counts are read while they are updated.
+/// The ranges do not overlap. So the cumulative sums never decrease from bound to bound, even if
+/// the counts are read while they are updated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Buckets {
     pub counts: [u64; RANGES],
-    /// The sum of all times. Each time counts as the middle of its bucket in the histogram, and a
-    /// bucket is narrower than 1 % of its times.
+    /// The sum of all times, where each time counts as the middle of its bucket in the histogram.
     pub sum_ns: u64,
 }
 
 impl Buckets {
-    /// The length of the [array](Self::to_array).
     pub const LEN: usize = RANGES + 1;
 
-    /// Adds the counts and the sum of other buckets.
     pub fn add(&mut self, other: &Self) {
         for (count, more) in self.counts.iter_mut().zip(other.counts) {
             *count += more;
@@ -49,9 +46,8 @@ impl Buckets {
 
     /// Sets the counts to the sum of `earlier` and the histogram.
     ///
-    /// For each bound, the histogram's buckets below the bound are read. The last bound is the
-    /// first one that no value exceeds. In all, at most some 25,000 buckets are read, and a third
-    /// as many if all values are below 1 ms.
+    /// For each bound, the histogram's buckets below the bound are read, up to the first bound that
+    /// no value exceeds: some 25,000 buckets at most.
     pub fn read(&mut self, histogram: &Histogram, mean: f64, earlier: &Self) {
         let count = histogram.count();
         let mut below = 0;

@@ -6,9 +6,9 @@
 //! chunk-ext = *( BWS ";" BWS chunk-ext-name [ BWS "=" BWS chunk-ext-val ] )
 //! ```
 //!
-//! A name is a token; a value is a token or a quoted string (RFC 9110, section 5.6). White space (BWS)
-//! is allowed exactly where the grammar has it, because a recipient must accept it there (RFC 9110,
-//! section 5.6.3). So the line may not end with white space. The server ignores all extensions.
+//! A name is a token; a value is a token or a quoted string (RFC 9110, section 5.6). White space
+//! (BWS) is allowed exactly where the grammar has it, because a recipient must accept it there (RFC
+//! 9110, section 5.6.3). The server ignores all extensions.
 
 /// The part of an extension that was read last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,7 +23,6 @@ pub enum Extension {
     /// An equals sign, or white space after it: a value has to follow.
     BeforeValue,
     Value,
-    /// Within quotes.
     Quoted,
     /// A backslash within quotes.
     Escape,
@@ -63,7 +62,6 @@ impl Extension {
         }
     }
 
-    /// Returns whether the line may end after this part.
     pub fn may_end(self) -> bool {
         matches!(self, Self::Name | Self::Value | Self::Unquoted)
     }
@@ -74,8 +72,8 @@ pub fn is_token(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
 
-/// Returns whether a byte may be in a value. Of the control bytes, only a tab may (RFC 9110,
-/// section 5.5).
+/// Returns whether a byte may be in the value of a field (RFC 9110, section 5.5). A tab is the only
+/// control byte that may.
 pub fn is_text(byte: u8) -> bool {
     byte == b'\t' || !byte.is_ascii_control()
 }
@@ -86,7 +84,6 @@ mod tests {
 
     use super::*;
 
-    /// Returns whether these bytes may stand between the size of a chunk and the end of the line.
     fn is_valid(bytes: &[u8]) -> bool {
         let Some((first, rest)) = bytes.split_first() else {
             return true;

@@ -1,7 +1,4 @@
 //! One client connection, from accept to close, without its stream.
-//!
-//! [`input`] has the bytes that were received and not served, [`output`] and [`payload`] the bytes
-//! that are not sent. [`task`] has the tasks for `session`, which moves the bytes.
 
 mod client;
 mod input;
@@ -41,10 +38,9 @@ const MAX_LINGER_BYTES: usize = 4 * 1024 * 1024;
 /// A client connection: bytes in, bytes out.
 ///
 /// A connection does no I/O: it has no stream, does not wait, and arms no timer. Its caller does
-/// so. The caller is `session` on a loop, and in tests a few lines over two vectors. A connection
-/// makes responses from the state that all connections of a worker [share](Shared).
+/// so. It makes responses from the state that all connections of a worker [share](Shared).
 ///
-/// Its methods are of four kinds. They are called in this order, once for each step of the loop:
+/// The caller calls these methods in this order, once for each step of the loop:
 ///
 /// 1. `handle_*` takes an event: [`handle_accepted`](Self::handle_accepted),
 ///    [`handle_timer`](Self::handle_timer), [`handle_body_room`](Self::handle_body_room),
@@ -65,8 +61,8 @@ const MAX_LINGER_BYTES: usize = 4 * 1024 * 1024;
 /// A connection reads only requests that it can serve. While a response is being sent or delayed,
 /// it does not receive, and further requests stay in the socket's receive buffer.
 ///
-/// A request touches most of the fields. With its stream, a connection takes only two cache lines,
-/// because thousands of connections do not fit into the caches near the processor.
+/// With its stream, a connection takes only two cache lines, because thousands of connections do
+/// not fit into the caches near the processor.
 #[derive(Debug)]
 pub struct Connection {
     input: Input,
@@ -89,13 +85,13 @@ pub struct Connection {
 
 const _: () = assert!(size_of::<(evcore::EdgeStream, Connection)>() == 128);
 
-/// The state of a request whose head was read, or of a connection that ends.
 #[derive(Debug)]
 enum State {
     /// The body waits for body memory.
     Queued(Request),
     Body(Request, BodyReader),
-    /// `/sleep`: the response is made after this time, which begins when earlier responses are sent.
+    /// `/sleep`: the response is made after this time, which begins when earlier responses are
+    /// sent.
     Sleeping(Request, Duration),
     /// The write side is shut down. Further bytes are discarded, up to a limit.
     Lingering {
@@ -141,7 +137,6 @@ impl Connection {
         }
     }
 
-    /// Handles a timer that has expired.
     pub fn handle_timer(&mut self, timer: Timer, cx: &mut Cx<'_>) -> Expiry {
         let timeout = match timer {
             RECEIVE => self.timers.receive,
@@ -174,7 +169,8 @@ impl Connection {
     /// bytes have just arrived. `is_delivered` is true if the client has all bytes that were sent.
     /// After `None`, the caller closes the connection.
     ///
-    /// A stopping worker waits until the client has its last response, and then for one more request.
+    /// A stopping worker waits until the client has its last response, and then for one more
+    /// request.
     pub fn handle_eviction(&mut self, is_delivered: bool, shared: &Shared) -> Option<Changes> {
         let timeout = match self.timers.receive {
             _ if shared.stopping && !is_delivered => Timeout::Delivery,
@@ -188,7 +184,7 @@ impl Connection {
         })
     }
 
-    /// Continues with the body that waited, for which body memory was reserved.
+    /// Continues with a body that waited, for which body memory is reserved now.
     pub fn handle_body_room(&mut self) {
         if let Some(State::Queued(request)) = self.state.as_deref() {
             let request = *request;
@@ -199,7 +195,6 @@ impl Connection {
         }
     }
 
-    /// Records the progress of a read from the disk.
     pub fn handle_disk_read(&mut self, read: DiskRead) {
         self.payload.disk_read = read;
     }
@@ -226,7 +221,6 @@ impl Connection {
         Ok(())
     }
 
-    /// Handles that the stream took `n` bytes of the task.
     #[inline]
     pub fn handle_sent(&mut self, n: usize, shared: &mut Shared) -> Result<(), Abort> {
         self.is_blocked = false;
@@ -239,12 +233,10 @@ impl Connection {
         }
     }
 
-    /// Handles that the stream takes nothing at present.
     pub fn handle_blocked(&mut self) {
         self.is_blocked = true;
     }
 
-    /// Handles the shutdown of the write side.
     pub fn handle_shut_down(&mut self) {
         self.is_last_response = false;
         self.input = Input::default();
@@ -351,8 +343,8 @@ impl Connection {
     /// Returns the change of the idle mark. Marking a connection idle moves it to the end of the
     /// eviction order, so the connection is marked only after it was in use.
     ///
-    /// A stopping worker marks no connection, because the loop would evict it at once. The client
-    /// may send one more request, unless its last response announced the end.
+    /// A stopping worker marks no connection, because the loop would evict it before the client
+    /// could send one more request.
     fn poll_idle(&self, phase: Phase, shared: &Shared) -> Option<bool> {
         if phase != Phase::Waiting {
             Some(false)
@@ -389,7 +381,6 @@ impl Connection {
         self.payload.is_pending() || self.output.is_kept()
     }
 
-    /// Serves the kept input, of which the first `known` bytes were scanned before.
     fn serve_input(&mut self, known: usize, cx: &mut Cx<'_>) {
         let input = self.input.take();
         let used = self.serve(&input, known, cx);
@@ -418,7 +409,6 @@ impl Connection {
         used
     }
 
-    /// Returns whether the next request can be parsed now.
     fn may_serve(&self, cx: &Cx<'_>) -> bool {
         let at_request = matches!(self.state.as_deref(), None | Some(State::Body(..)));
         let has_room = !self.payload.is_pending() && cx.shared.output.len() < MAX_OUTPUT_BYTES;
@@ -447,7 +437,6 @@ impl Connection {
         }
     }
 
-    /// Copies the request line for the access log.
     fn record_request_line(&mut self, head: &[u8]) {
         if let Some(client) = &mut self.client {
             client.record_request_line(head);
@@ -470,7 +459,6 @@ impl Connection {
             _ if waits_for_continue => return self.refuse_body(request, head, cx),
             _ => {}
         }
-        // Only `/echo` uses its body; other bodies are read and discarded.
         let keeps = matches!(request.action, Action::Route(Route::Echo));
         let body = if keeps {
             let room = request.framing.first_reservation();
@@ -567,7 +555,6 @@ impl Connection {
         self.timers.has_responded = true;
     }
 
-    /// Responds to a head that is still incomplete after the timeout.
     fn refuse_partial_head(&mut self, cx: &mut Cx<'_>) {
         let head = self.input.take();
         if input::has_request_line(&head) {
@@ -587,7 +574,6 @@ impl Connection {
         self.lingers = true;
     }
 
-    /// The client's address, if it is kept and there is one.
     fn client_address(&self) -> Option<IpAddr> {
         self.client.as_ref()?.address
     }

@@ -10,16 +10,12 @@ use std::ops::{Index, IndexMut};
 
 use evcore::Stats;
 
-/// The description of a counter on the pages.
 #[derive(Debug)]
 pub struct Row {
     pub counter: Counter,
-    /// The field of `/status.json`.
     pub field: &'static str,
-    /// The name on `/metrics`.
     pub metric: &'static str,
     pub group: Group,
-    /// The text of `/metrics`.
     pub help: &'static str,
 }
 
@@ -156,10 +152,8 @@ counters! {
 pub struct Counters([u64; Self::LEN]);
 
 impl Counters {
-    /// The number of counters.
     pub const LEN: usize = ROWS.len();
 
-    /// Adds the counters of another slot.
     pub fn add(&mut self, other: &Self) {
         for (sum, more) in self.0.iter_mut().zip(other.0) {
             *sum += more;

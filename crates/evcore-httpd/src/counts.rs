@@ -1,4 +1,4 @@
-//! The connection counters of a worker, which `/status` sums over all workers.
+//! The counters of a worker, and the pages about all workers.
 
 use std::{
     sync::atomic::{Ordering, fence},
@@ -30,7 +30,7 @@ pub enum Phase {
     Waiting,
 }
 
-/// One worker's counters, and a view of all workers'.
+/// One worker's counters, and a view of all workers' counters.
 ///
 /// The numbers of connections and requests are published whenever they change, the other numbers at
 /// most once a turn.
@@ -74,8 +74,8 @@ impl Counts {
         self.publish_connections();
     }
 
-    /// Measures how long one of sixteen accepted connections has waited in the backlog. The measurement
-    /// takes a system call, which only TCP sockets of Linux have.
+    /// Measures how long one of sixteen accepted connections has waited in the backlog, by a system
+    /// call that only TCP sockets of Linux have.
     pub fn sample_accept(&mut self, stream: &impl Transport) {
         self.accepted = self.accepted.wrapping_add(1);
         if self.accepted % 16 != 1 {
@@ -104,7 +104,7 @@ impl Counts {
         self.publish_connections();
     }
 
-    /// Counts a connection that no worker has taken over.
+    /// Counts a connection that has come back, because no worker has taken it over.
     pub fn connection_taken_back(&mut self) {
         self.own.counters[Counter::TakenBack] += 1;
         self.publish_connections();
@@ -193,7 +193,6 @@ impl Counts {
         self.scoreboard.update(self.id, self.own.counters_of_turn());
     }
 
-    /// Publishes the numbers of connections.
     fn publish_connections(&self) {
         let own = &self.own;
         let numbers = [
@@ -207,7 +206,7 @@ impl Counts {
         self.scoreboard.update(self.id, counters);
     }
 
-    /// The page `/status.json`.
+    /// Returns the page `/status.json`.
     pub fn status_json(&self, clock: &Clock) -> String {
         StatusJson::new(&Snapshot::of(&self.scoreboard, clock)).to_text()
     }
@@ -228,12 +227,12 @@ impl Counts {
         text
     }
 
-    /// The page `/metrics`.
+    /// Returns the page `/metrics`.
     pub fn metrics_text(&self, clock: &Clock) -> String {
         prometheus::page(&self.scoreboard, clock)
     }
 
-    /// The page `/status`: nginx's `stub_status`, summed over all workers.
+    /// Returns the page `/status`: nginx's `stub_status`, summed over all workers.
     pub fn status_text(&self) -> String {
         let all = WorkerStats::sum_of(&self.scoreboard);
         format!(

@@ -1,7 +1,7 @@
 //! `--cpu-affinity`: the grammar of nginx's `worker_cpu_affinity`.
 //!
 //! A mask is written in zeros and ones; its rightmost digit is CPU 0. A mask may name only CPUs
-//! that the process may use. The parser is pure: it makes no system call.
+//! that the process may use. The parser makes no system call.
 
 use evcore_serve::prefork::{Affinity, Cpus};
 
@@ -13,7 +13,7 @@ use evcore_serve::prefork::{Affinity, Cpus};
 /// - Masks: the n-th worker runs on the CPUs of the n-th mask; the last mask is also for all
 ///   further workers.
 ///
-/// An error is a line that names the first fault. It counts characters from 1.
+/// An error is a line that names a fault. It counts characters from 1.
 pub fn parse(text: &str, allowed: &Cpus) -> Result<Affinity, String> {
     let fault = |fault: String| format!("affinity {text:?}{fault}");
     let mask = |word| mask(word, allowed).map_err(fault);

@@ -3,7 +3,6 @@
 //! The page is three files, because a strict `Content-Security-Policy` admits scripts and styles by
 //! their address. Inline ones would need a hash that changes with every edit.
 
-/// A file of the page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asset {
     Page,
@@ -13,8 +12,8 @@ pub enum Asset {
 
 /// The header lines of every file, each with a line end before it.
 ///
-/// With `no-cache`, a page never runs the script of another version of the server. The page loads
-/// nothing from elsewhere, and cannot be shown in a frame.
+/// With `no-cache`, a page never runs the script of another version of the server. The policy lets
+/// the page load nothing from elsewhere, and keeps it out of frames.
 pub const HEADERS: &str = "\r\nCache-Control: no-cache\
     \r\nContent-Security-Policy: default-src 'none'; script-src 'self'; style-src 'self'; \
     connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; \

@@ -1,9 +1,9 @@
-//! `--demo`: a load that is uneven on purpose, so that the dashboard can be seen at work without any
-//! other program.
+//! `--demo`: a load that is uneven on purpose, so that the dashboard can be seen at work without
+//! any other program.
 //!
 //! A child process of the server, which runs the same program, makes the load. A thread cannot make
-//! it, because a master that has threads cannot fork. The child ends with the server, however the
-//! server ends.
+//! it, because a master that has threads cannot fork. The child ends soon after the server, however
+//! the server ends.
 
 mod client;
 mod load;
@@ -24,7 +24,7 @@ use load::Load;
 /// The first argument of the child. An address follows.
 const LOAD: &str = "--demo-load";
 
-/// The child process. Dropping it ends the load.
+/// Dropping it ends the load.
 pub struct Demo(Child);
 
 impl Demo {
@@ -32,8 +32,8 @@ impl Demo {
     ///
     /// # Errors
     ///
-    /// If all addresses are Unix sockets, because no browser opens their pages, or if the child cannot
-    /// be started.
+    /// If all addresses are Unix sockets, because no browser opens their pages, or if the child
+    /// cannot be started.
     pub fn start<'a>(addresses: impl Iterator<Item = &'a Address>) -> io::Result<Self> {
         let mut addresses = addresses.filter(|address| !address.is_unix());
         let address = addresses.next().ok_or_else(|| {
@@ -59,7 +59,6 @@ impl Drop for Demo {
     }
 }
 
-/// Runs the load if the arguments are the child's.
 pub fn run_load(mut arguments: impl Iterator<Item = impl AsRef<OsStr>>) -> Option<ExitCode> {
     arguments.next().filter(|first| first.as_ref() == LOAD)?;
     let address = arguments.next()?;

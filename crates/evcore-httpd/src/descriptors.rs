@@ -31,7 +31,7 @@ pub fn make_room(options: &Options) -> Result<(), Box<dyn Error>> {
     Ok(check_available(minimum(options))?)
 }
 
-/// Logs if the hard limit does not suffice for all connections. Call it after all checks of the
+/// Logs if the hard limit does not suffice for all connections. Call this after all checks of the
 /// start, so that a server that does not start logs only the reason.
 pub fn log_shortage(options: &Options) {
     let wanted = full_need(options);
@@ -45,8 +45,8 @@ pub fn log_shortage(options: &Options) {
     }
 }
 
-/// Opens this many descriptors and closes them again. Nothing else shows how many are available,
-/// because the process may have inherited some.
+/// Opens this many descriptors and closes them again. That shows how many are available, because
+/// the process may have inherited some.
 fn check_available(count: u64) -> Result<(), String> {
     let stdin = io::stdin();
     let mut held: Vec<OwnedFd> = Vec::new();
@@ -74,12 +74,11 @@ fn raise(current: u64, maximum: Option<u64>) -> io::Result<()> {
 fn shared(options: &Options) -> u64 {
     /// Standard error, which is opened again if it is a pipe.
     const LOG: u64 = 1;
-    // Each worker can notify every other.
     LOG + listeners(options) + notifications(options)
 }
 
-/// The descriptors of the group: one for each worker that may run at the same time, if the policy
-/// uses the group.
+/// The descriptors of the group: one for each worker that may run at the same time, by which the
+/// others notify it.
 fn notifications(options: &Options) -> u64 {
     if options.policy().uses_group() {
         slots(options) as u64
@@ -88,7 +87,6 @@ fn notifications(options: &Options) -> u64 {
     }
 }
 
-/// The most workers that can run at the same time, old and new ones.
 fn slots(options: &Options) -> usize {
     Server::new(options.workers()).slots()
 }
@@ -140,16 +138,15 @@ fn open_at_once(options: &Options, workers: usize, clients: u64) -> u64 {
         _ if options.threads() => {
             MASTER + workers * (worker + options.listen.len() as u64) + clients
         }
-        // The master has a copy of the listeners to pass on, and the liveness pipe of each worker, of
-        // which both ends are open while the worker starts.
+        // The master has a copy of the listeners to pass on, and the liveness pipe of each worker,
+        // of which both ends are open while the worker starts.
         _ => (LIVENESS_PIPE + worker + clients + mailboxes_of_worker(options))
             .max(MASTER + listeners(options) + LIVENESS_PIPE * workers + 1 + mailboxes(options)),
     };
     shared(options) + of_its_own
 }
 
-/// Returns the number of descriptors for both ends of the mailbox of each slot, and of the two
-/// successor mailboxes of each index.
+/// Both ends of the mailbox of each slot, and of the two successor mailboxes of each index.
 fn mailboxes(options: &Options) -> u64 {
     match options.moves_connections() {
         true => 2 * (slots(options) + 2 * options.workers()) as u64,
@@ -170,7 +167,6 @@ fn mailboxes_of_worker(options: &Options) -> u64 {
     }
 }
 
-/// A worker's own descriptors.
 fn worker(options: &Options) -> u64 {
     /// The poller, the waker, and its copy for signals.
     const ALWAYS: u64 = 3;

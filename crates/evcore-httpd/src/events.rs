@@ -21,7 +21,6 @@ use crate::{
     socket_files::SocketFiles,
 };
 
-/// The reactions of a server to events of its workers.
 pub struct Events {
     scoreboard: Scoreboard,
     /// Each worker has a descriptor store, which reports the connections that are lost.
@@ -88,7 +87,7 @@ impl Events {
             }
             Event::Reload(reload) => self.on_reload(*reload),
             Event::Upgrade(upgrade) => self.on_upgrade(upgrade),
-            // A failed listener is suspended for half a second, so there are few such lines.
+            // A failed listener is suspended for a while, so there are few such lines.
             Event::Listener(_, error) => self.with(|state| {
                 state.clock.update();
                 let (time, pid) = (state.clock.error_log_time(), process::id());

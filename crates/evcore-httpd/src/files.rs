@@ -17,11 +17,6 @@
 //!
 //! A response continues with the open file even if the file is removed or replaced. If the file
 //! ends before its announced length, or cannot be read, the connection ends.
-//!
-//! `root` opens files beneath the root; `cache` keeps some open. `open_file` is an open file with
-//! its header lines, and `content_type` makes one of these lines. `fields` reads the request,
-//! `condition` and `range` choose the part of the file to send, and `head` announces it. `disk`
-//! reads chunks that are not in memory before they are sent.
 
 mod cache;
 pub(crate) mod condition;
@@ -63,10 +58,8 @@ pub use open_file::OpenFile;
 use range::Selection;
 use root::Root;
 
-/// The route's first component.
 const PREFIX: &str = "/files/";
 
-/// The files of one worker.
 #[derive(Debug)]
 pub struct Files {
     root: Root,
@@ -74,9 +67,8 @@ pub struct Files {
     index: Option<Vec<u8>>,
     open: OpenFiles,
     pub(crate) reads: DiskReads,
-    /// Records the attributes of the files that were found, so that a replay needs no files.
+    /// Records what was found of the files, so that a replay needs no files.
     pub(crate) outside: Outside,
-    /// The name of the file that is requested now, relative to the root.
     name: Vec<u8>,
     start: StartOfHead,
 }
@@ -89,7 +81,6 @@ pub struct Answer {
     pub body: Option<Part>,
 }
 
-/// A part of a file, not empty.
 #[derive(Debug)]
 pub struct Part {
     pub file: Arc<OpenFile>,
@@ -97,7 +88,6 @@ pub struct Part {
     pub length: u64,
 }
 
-/// The reason why no file is sent.
 #[derive(Debug, PartialEq, Eq)]
 enum Miss {
     Status(Status),
@@ -180,20 +170,19 @@ impl Files {
         self.open.clear();
     }
 
-    /// Removes files that were not used for `time` from the cache. Those that no connection sends
-    /// are closed.
+    /// Removes files that were not used for `time` from the cache. A file that no connection sends
+    /// is closed.
     pub fn close_unused(&mut self, clock: &Clock, time: Duration) {
         let now_ms = clock.monotonic_ms();
         let time_ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         self.open.close_unused(now_ms.saturating_sub(time_ms));
     }
 
-    /// Returns whether the cache has files. (Connections may be sending some of them.)
     pub fn has_cached(&self) -> bool {
         !self.open.is_empty()
     }
 
-    /// Finds the file that a target names, among the open ones or by opening it.
+    /// Finds the file that a target names, in the cache or by opening it.
     fn find(&mut self, target: &str, clock: &Clock) -> Result<Arc<OpenFile>, Miss> {
         let encoded = path_of(target).strip_prefix(PREFIX);
         let encoded = encoded.ok_or(Miss::Status(Status::NotFound))?;
@@ -237,7 +226,8 @@ impl Files {
         }
     }
 
-    /// Opens the file of the name, at this time in Unix seconds. Returns `None` if it is a directory.
+    /// Opens the file of the name, at this time in Unix seconds. Returns `None` if it is a
+    /// directory.
     fn open_once(&self, now: i64) -> rustix::io::Result<Option<OpenFile>> {
         let mut file = None;
         let found = self.outside.value("file", || {
@@ -270,7 +260,6 @@ fn open_root(path: &Path) -> io::Result<Root> {
     })
 }
 
-/// The status of a response about this file, and the part of the file that it sends.
 fn select(request: &Request, fields: &Fields<'_>, file: &OpenFile) -> (Status, Selection) {
     // Ranges are only for GET (RFC 9110, section 14.2).
     if request.head_only || !range_applies(fields, &file.etag, file.modified) {
@@ -285,7 +274,6 @@ fn select(request: &Request, fields: &Fields<'_>, file: &OpenFile) -> (Status, S
     (status, selection)
 }
 
-/// The answer for a file that cannot be opened.
 fn status_of(error: Errno) -> Status {
     match error {
         // No file has the name, or the file is outside of the root, or not regular. A symbolic link

@@ -1,8 +1,7 @@
 //! The last actions of the event loop, in the log after something went wrong.
 //!
-//! The loop's thread reads its own flight recorder, so that no lock is needed. It does so after a
-//! slow turn, which the loop itself detects, and after a panic, while the worker's server is
-//! dropped.
+//! The loop's thread reads its own flight recorder, so that no lock is needed: after a slow turn,
+//! and after a panic, while the worker's server is dropped.
 
 use std::{fmt, process};
 
@@ -10,10 +9,8 @@ use evcore::{Acceptor, EventLoop};
 
 use crate::log::log;
 
-/// The shortest time between two slow turns that are logged, in milliseconds.
 const PAUSE_MS: u64 = 1_000;
 
-/// Logs slow turns, at most one a second.
 #[derive(Debug, Default)]
 pub struct SlowTurnLog {
     /// The time from which the next slow turn may be logged, in milliseconds of the loop's clock.
@@ -21,8 +18,7 @@ pub struct SlowTurnLog {
 }
 
 impl SlowTurnLog {
-    /// Logs the turn that has just ended if it was slow, with the loop's last records. Call it after
-    /// each turn.
+    /// Logs the turn that has just ended if it was slow, with the loop's last records.
     pub fn report(&mut self, ev: &mut EventLoop<impl Acceptor>) {
         // The slow turn is taken even if it is not logged, because a later report of it would have
         // the records of other turns.

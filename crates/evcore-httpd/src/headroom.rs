@@ -1,10 +1,9 @@
 //! Headroom below a limit on the memory of the process (`ulimit -v`, `ulimit -d`).
 //!
 //! In Rust, a small allocation that fails ends the process with all its connections. So memory for
-//! clients is allocated only if enough stays free for allocations that cannot be refused: the
-//! tables of the event loop, small buffers, pages of `/status`. From time to time a trial finds out
-//! whether enough is free: it allocates the memory, and frees it at once. In a process without a
-//! limit, there are no trials.
+//! clients is allocated only if enough stays free for allocations that cannot be refused, such as
+//! the tables of the event loop. From time to time a trial finds out whether enough is free: it
+//! allocates the memory, and frees it at once. In a process without a limit, there are no trials.
 
 use std::hint::black_box;
 
@@ -26,7 +25,6 @@ const PER_CONNECTION: usize = 2 * 1024;
 /// The number of pieces of a trial, because fragmented memory may have no large block.
 const PIECES: usize = 64;
 
-/// The limits on memory that the system has.
 const LIMITS: &[Resource] = &[
     // OpenBSD has no limit on the address space.
     #[cfg(not(target_os = "openbsd"))]
@@ -37,12 +35,11 @@ const LIMITS: &[Resource] = &[
 /// The headroom of one worker.
 #[derive(Debug)]
 pub struct Headroom {
-    /// False if the process has no limit, so that everything is allowed.
     is_limited: bool,
     spare: usize,
     /// The memory that may be allocated before the next trial, in bytes.
     left: usize,
-    /// The number of connections for which the tables have been tried.
+    /// The number of connections for which there was memory for the tables.
     connections: usize,
     /// Number of times that memory was refused.
     pub refused: u64,
@@ -50,7 +47,7 @@ pub struct Headroom {
 }
 
 impl Headroom {
-    /// The headroom of a process with the limits of this one.
+    /// Creates the headroom of a process with the limits of this one.
     pub fn new(outside: Outside) -> Self {
         let is_limited = |&limit: &Resource| getrlimit(limit).current.is_some();
         Self {
@@ -73,13 +70,11 @@ impl Headroom {
         }
     }
 
-    /// Returns whether this many bytes may be allocated for a client.
     #[inline]
     pub fn allows(&mut self, bytes: usize) -> bool {
         !self.is_limited || self.try_out(bytes, 0)
     }
 
-    /// Returns whether one more connection may be accepted, in addition to the `open` ones.
     #[inline]
     pub fn allows_connection(&mut self, open: usize) -> bool {
         !self.is_limited || self.try_out_connection(open)

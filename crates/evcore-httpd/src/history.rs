@@ -1,5 +1,5 @@
-//! The last two minutes of the server, in shared memory. Each second a sample of the scoreboard is
-//! added.
+//! The last two minutes of the server, in shared memory: a ring of samples of the scoreboard, one a
+//! second.
 //!
 //! One process writes: the master, or the server if it has no master. Any worker can read, so a
 //! dashboard that is opened during an incident shows how the incident began.
@@ -24,17 +24,16 @@ use crate::{
     server_stats::ServerStats,
 };
 
-/// Number of samples, one a second.
+/// Number of samples.
 pub const SAMPLES: usize = 120;
 
 /// The shortest time between two samples, in milliseconds. It is a little less than the interval of
 /// the master, because rounding may make the master early.
 const INTERVAL_MS: u64 = 990;
 
-/// The number of words in a row, which is [`WorkerStats`] without the histograms.
 const LEN: usize = 5 + Metrics::LEN + 2 * Counters::LEN;
 
-/// Returns the id of the row with the head of a sample. The rows of the workers follow it.
+/// The id of the row with the head of a sample. The rows of the workers follow it.
 fn head() -> WorkerId {
     WorkerId::from_slot(0)
 }
@@ -51,7 +50,6 @@ pub struct History {
     ring: Arc<[balancer::Scoreboard<LEN>]>,
 }
 
-/// Writes the samples.
 #[derive(Debug)]
 pub struct Sampler {
     history: History,
@@ -76,7 +74,7 @@ impl History {
         Ok(Self { ring })
     }
 
-    /// Passes the samples to `show`, the oldest first, without the one that is being written. Only
+    /// Passes the samples to `show`, the oldest first, without a sample that is being written. Only
     /// one [`Snapshot`] is in memory at a time.
     pub fn for_each(&self, mut show: impl FnMut(&Snapshot)) {
         let number = |sample: &balancer::Scoreboard<LEN>| sample.read(head())[NUMBER];
@@ -124,7 +122,7 @@ impl Sampler {
         }
     }
 
-    /// Adds a sample, unless the last one was taken less than a second ago.
+    /// Adds a sample, unless the last one was taken less than about a second ago.
     pub fn sample(&mut self, clock: &Clock) {
         if clock.monotonic_ms() < self.due_ms {
             return;

@@ -14,7 +14,6 @@ pub fn is_host(value: &[u8]) -> bool {
     }
 }
 
-/// Returns whether the bytes are empty, or a colon and digits.
 fn is_port(bytes: &[u8]) -> bool {
     match bytes.split_first() {
         None => true,

@@ -1,8 +1,7 @@
-//! The reference server: an HTTP server that uses every part of evcore, and an example of a whole
-//! server.
+//! The reference server: an HTTP server on evcore, and an example of a whole server.
 //!
-//! This crate is the library of the program `httpd`, so that tests can run its parts. Each module has
-//! one task:
+//! This crate is the library of the program `httpd`, so that tests can run its parts. Each module
+//! has one task:
 //!
 //! - `program`: parses the command line, and starts the workers, which `evcore-serve` runs;
 //!   `options`: the table of options; `accept_option`: the values of `--accept`; `cpu_masks`: the

@@ -19,14 +19,13 @@ use self::linux as system;
 #[cfg(not(target_os = "linux"))]
 use self::others as system;
 
-/// Overflows and drops of all listeners since the system started.
+/// Overflows and drops of all listeners of the network namespace, since the system started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Losses {
     overflows: u64,
     drops: u64,
 }
 
-/// Measures the backlogs of a server.
 #[derive(Debug)]
 pub struct ListenQueue {
     addresses: Vec<SocketAddr>,
@@ -34,8 +33,7 @@ pub struct ListenQueue {
 }
 
 impl ListenQueue {
-    /// Creates the measurement of the listeners at these addresses. Only TCP listeners are
-    /// measured.
+    /// Creates the measurement of the TCP listeners among these addresses.
     pub fn new<'a>(addresses: impl IntoIterator<Item = &'a Address>) -> Self {
         Self {
             addresses: addresses.into_iter().filter_map(Address::tcp).collect(),
@@ -43,7 +41,7 @@ impl ListenQueue {
         }
     }
 
-    /// Publishes the present numbers. Numbers that the system does not report stay 0.
+    /// Publishes the present numbers. The queue is 0 if the system does not report it.
     pub fn publish(&self, scoreboard: &Scoreboard) {
         let waiting = system::waiting(&self.addresses).unwrap_or(0);
         scoreboard.set(Number::ListenQueue, waiting);

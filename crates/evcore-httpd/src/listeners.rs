@@ -17,7 +17,6 @@ use crate::{
     socket_files::SocketFiles,
 };
 
-/// Listeners that another process has opened for this one.
 pub struct Passed {
     listeners: Inherited,
     /// True if a service manager has opened them, for this binary or for an older one. The manager
@@ -30,7 +29,7 @@ impl Passed {
     /// that a service manager has opened to the options. If the options then have no address, adds
     /// the default one.
     ///
-    /// Call it before other descriptors are opened.
+    /// Call this before other descriptors are opened.
     pub fn take(options: &mut Options) -> Result<Self, Box<dyn Error>> {
         let mut listeners = Vec::new();
         let listener = |descriptor| {
@@ -121,8 +120,8 @@ fn bind(address: &Address, options: &Options) -> Result<Listener, evcore::net::E
     builder.socket(socket).bind(address)
 }
 
-/// Sets the options of a listener that another process has opened. Connections that already wait in
-/// its backlog do not have them.
+/// Sets the options of a listener that another process has opened. Connections that wait in its
+/// backlog already do not have them.
 fn with_options(listener: Listener, options: &Options) -> Result<Listener, Box<dyn Error>> {
     options.allow_send_buffer(listener.local_addr())?;
     if let Some(bytes) = options.send_buffer {
@@ -145,12 +144,12 @@ pub fn announcement(listeners: &[Listener]) -> impl FnMut() + use<> {
     }
 }
 
-/// Inherited listeners that are not claimed yet, in the order in which the older binary opened them.
+/// Listeners of another process that are not claimed yet.
 struct Inherited(Vec<Listener>);
 
 impl Inherited {
-    /// Returns an inherited listener for each address, if there is one: with the same address, or for
-    /// port 0 with any port that no other address names.
+    /// Returns a listener for each address, if there is one: with the same address, or for port 0
+    /// with any port that no other address names.
     fn claim(&mut self, addresses: &[Address]) -> Vec<Option<Listener>> {
         let by_number = addresses
             .iter()
@@ -165,7 +164,6 @@ impl Inherited {
         claimed
     }
 
-    /// Closes the listeners that were not claimed.
     fn close(self, files: &mut SocketFiles) {
         for listener in &self.0 {
             let address = listener.local_addr();
@@ -200,7 +198,6 @@ mod tests {
         "127.0.0.1:0".parse().expect("an address")
     }
 
-    /// Listeners, and their addresses.
     fn old(count: usize) -> (Inherited, Vec<Address>) {
         let listeners: Vec<_> = (0..count)
             .map(|_| Listener::bind(any_port()).expect("a free port"))

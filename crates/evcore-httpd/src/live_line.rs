@@ -1,5 +1,5 @@
-//! The last line of a terminal, which shows what the server does now. A redirected log does not
-//! have such a line.
+//! The last line of a terminal, which shows the connections, requests and turns of the server. A
+//! redirected log has no such line.
 
 use std::io::IsTerminal;
 
@@ -13,14 +13,15 @@ use crate::{
 /// The maximum number of workers whose connections the line lists one by one.
 const LISTED: usize = 8;
 
-/// Draws the line anew at each sample. Dropping it clears the line.
+/// Draws the line at each sample except the first, because a rate needs two. Dropping it clears the
+/// line.
 #[derive(Debug)]
 pub struct LiveLine {
     last: Option<Snapshot>,
 }
 
 impl LiveLine {
-    /// Creates a line if standard error is a terminal and the log is not restricted to errors.
+    /// Creates a line if standard error is a terminal and `--quiet` is not given.
     pub fn new(is_quiet: bool) -> Option<Self> {
         let is_shown = !is_quiet && std::io::stderr().is_terminal();
         is_shown.then_some(Self { last: None })

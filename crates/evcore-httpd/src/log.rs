@@ -15,7 +15,6 @@ use crate::pipe;
 /// The number of lines that were lost since the last one was written.
 static LOST: AtomicU64 = AtomicU64::new(0);
 
-/// True while only errors are logged.
 static QUIET: AtomicBool = AtomicBool::new(false);
 
 /// Sets whether [`notice`] logs nothing (`--quiet`).
@@ -32,8 +31,8 @@ pub fn notice(line: impl fmt::Display) {
 
 /// Writes one line to standard error.
 ///
-/// If standard error is closed, the line is lost (`eprintln!` would panic). If it is a full pipe, the
-/// line is lost and counted, because the server does not wait for a hanging reader.
+/// If standard error is closed, the line is lost (`eprintln!` would panic). If it is a full pipe,
+/// the line is lost and counted, because the server does not wait for a hanging reader.
 pub fn log(line: impl fmt::Display) {
     let lost = LOST.swap(0, Ordering::Relaxed);
     let mut text = String::new();
@@ -48,12 +47,11 @@ pub fn log(line: impl fmt::Display) {
 
 /// Shows `line` as the last line of the terminal, until the next line of the log.
 pub fn draw(line: &str) {
-    // An error is ignored, because the server goes on without a terminal.
     let _ = write(format!("{}{line}", clear_line()).as_bytes());
 }
 
-/// The sequence that clears the [live line](crate::live_line) of a terminal. Any process of the server
-/// may log while the master shows a live line.
+/// The sequence that clears the [live line](crate::live_line) of a terminal. Each process of the
+/// server needs it, because it may log while the master shows a live line.
 fn clear_line() -> &'static str {
     static IS_TERMINAL: OnceLock<bool> = OnceLock::new();
     match IS_TERMINAL.get_or_init(|| io::stderr().is_terminal()) {

@@ -26,22 +26,20 @@ pub enum LogFormat {
     Json,
 }
 
-/// The contents of a line.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry<'a> {
     /// The client's address; `None` for a Unix socket.
     pub peer: Option<IpAddr>,
     /// `28/Sep/1970:12:00:00 +0600`, or in JSON `1970-09-28T12:00:00+06:00`.
     pub time: &'a str,
-    /// The request line as received, up to [`MAX_REQUEST_LINE`] bytes; empty if the request had
-    /// none.
+    /// The request line as received, of which [`MAX_REQUEST_LINE`] bytes are logged; empty if the
+    /// request had none.
     pub request_line: &'a [u8],
     /// The status code, three digits.
     pub status: &'a str,
     pub body_bytes: u64,
 }
 
-/// A line in JSON.
 #[derive(Serialize)]
 struct JsonLine<'a> {
     time: &'a str,
@@ -64,7 +62,6 @@ impl Entry<'_> {
     }
 
     fn write_common(&self, out: &mut Vec<u8>) {
-        // Writing to a vector cannot fail.
         let _ = match self.peer {
             Some(peer) => write!(out, "{peer}"),
             // nginx writes the same.
@@ -89,13 +86,12 @@ impl Entry<'_> {
             status: self.status.parse().unwrap_or_default(),
             body_bytes_sent: self.body_bytes,
         };
-        // Writing to a vector cannot fail.
         let _ = serde_json::to_writer(&mut *out, &line);
         out.push(b'\n');
     }
 
     /// The most bytes of this request line that are logged in JSON. An escaped control character
-    /// takes six bytes, and any other byte at most three.
+    /// takes up to six bytes, and any other byte at most three.
     fn json_limit(&self) -> usize {
         if self.request_line.iter().any(u8::is_ascii_control) {
             MAX_ESCAPED_IN_JSON

@@ -1,20 +1,15 @@
-//! Measurements of an event loop in addition to its counters: a table row for each gauge, and for
-//! each time with its distribution.
+//! The table of an event loop's measurements in addition to its counters: its gauges, and its times
+//! with their distributions.
 //!
 //! A row defines the place on the scoreboard, the lines of `/metrics` and the field of
-//! `/status.json`. `docs/httpd.md` has a row for each of these, which a test compares with the
-//! pages.
+//! `/status.json`. A test compares the pages with `docs/httpd.md`.
 
 use evcore::{Histogram, Histograms, Stats};
 
-/// A number that goes up and down.
 #[derive(Debug)]
 pub struct Gauge {
-    /// The field of `/status.json`.
     pub field: &'static str,
-    /// The name on `/metrics`.
     pub metric: &'static str,
-    /// The text of `/metrics`.
     pub help: &'static str,
     pub source: fn(&Stats) -> u64,
 }
@@ -26,7 +21,6 @@ pub struct Time {
     pub field: &'static str,
     /// The name on `/metrics`, in seconds.
     pub metric: &'static str,
-    /// The text of `/metrics`.
     pub help: &'static str,
     pub source: fn(&Histograms) -> &Histogram,
 }
@@ -41,7 +35,6 @@ pub const GAUGES: [Gauge; 1] = [Gauge {
 /// The name of a worker's memory on `/metrics`. The master measures it once a second.
 pub const MEMORY: &str = "httpd_worker_memory_bytes";
 
-/// The text of `/metrics` for the memory.
 pub const MEMORY_HELP: &str = "Resident memory of the worker process.";
 
 /// The index of a turn's time in [`TIMES`].

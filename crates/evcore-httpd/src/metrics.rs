@@ -1,7 +1,7 @@
 //! The metrics of a worker's event loop.
 //!
-//! Reading the histograms takes some 100,000 instructions. So they are read once a second at most,
-//! and never because a client requests a page.
+//! Reading the histograms takes some 100,000 instructions. So a worker reads them about once a
+//! second, and not for each page that a client requests.
 
 use evcore::{Acceptor, EventLoop, Histogram, clock::Clock};
 
@@ -11,7 +11,6 @@ use crate::{
     measures::{GAUGES, TIMES},
 };
 
-/// The shortest time between two reads of the histograms, in milliseconds.
 const HISTOGRAM_INTERVAL_MS: u64 = 1000;
 
 /// The metrics of a running worker. The metrics of its replacement begin anew.
@@ -23,9 +22,7 @@ pub struct Metrics {
     pub started_ms: u64,
     /// Resident memory in bytes, which the master measures; 0 for a thread.
     pub memory_bytes: u64,
-    /// The gauges, in the order of [`GAUGES`].
     pub gauges: [u64; GAUGES.len()],
-    /// The distributions of the times, in the order of [`TIMES`].
     pub times: [Distribution; TIMES.len()],
 }
 
@@ -35,7 +32,6 @@ pub struct Metrics {
 pub struct Totals {
     /// The index that all workers of the slot have.
     pub index: u64,
-    /// The histograms of the times, in the order of [`TIMES`].
     pub times: [Buckets; TIMES.len()],
 }
 
@@ -49,7 +45,6 @@ pub struct Distribution {
     pub max_ns: u64,
 }
 
-/// Collects a worker's metrics from its event loop.
 #[derive(Debug)]
 pub struct MetricsCollector {
     /// The counts of earlier workers of the slot.
@@ -59,7 +54,6 @@ pub struct MetricsCollector {
 }
 
 impl Metrics {
-    /// The length of the [array](Self::to_array).
     pub const LEN: usize = Self::TIMES + TIMES.len() * Distribution::LEN;
 
     /// The places of the gauges and of the times in the array.
@@ -88,8 +82,8 @@ impl Metrics {
         array(numbers.chain(times))
     }
 
-    /// The values that a turn may change, with their places in the array. The others change at most
-    /// once a second.
+    /// The values that a turn may change, with their places in the array. The other values change
+    /// at most once a second.
     #[inline]
     pub fn of_turn(&self) -> [(usize, u64); GAUGES.len() + TIMES.len()] {
         std::array::from_fn(|at| match at.checked_sub(GAUGES.len()) {
@@ -114,10 +108,8 @@ impl Metrics {
 }
 
 impl Totals {
-    /// The length of the [array](Self::to_array).
     pub const LEN: usize = 1 + TIMES.len() * Buckets::LEN;
 
-    /// Adds the counts of another slot.
     pub fn add(&mut self, other: &Self) {
         for (time, more) in self.times.iter_mut().zip(&other.times) {
             time.add(more);
@@ -138,8 +130,8 @@ impl Totals {
     }
 }
 
-/// Takes the next `N` numbers. There are enough, because the lengths of all parts add up to the length
-/// of the slot.
+/// Takes the next `N` numbers. There are enough, because the lengths of all parts add up to the
+/// length of the slot.
 fn array<const N: usize>(numbers: impl IntoIterator<Item = u64>) -> [u64; N] {
     let mut numbers = numbers.into_iter();
     std::array::from_fn(|_| next(&mut numbers))
@@ -204,10 +196,8 @@ impl MetricsCollector {
 }
 
 impl Distribution {
-    /// The number of values.
     const LEN: usize = 4;
 
-    /// The place of the maximum.
     const MAX: usize = 3;
 
     fn to_array(self) -> [u64; Self::LEN] {
@@ -223,7 +213,7 @@ impl Distribution {
         }
     }
 
-    /// Updates the values that require reading every bucket of the histogram. Returns the mean.
+    /// Updates the values that require a read of the buckets. Returns the mean.
     fn read(&mut self, histogram: &Histogram) -> f64 {
         let mean = histogram.mean();
         #[allow(
@@ -291,7 +281,6 @@ mod tests {
         collector.collect(&mut ev, (&mut metrics, &mut counters, &mut totals));
         let first = metrics.times[TURN];
         assert!(first.mean_ns > 0 && first.p99_ns > 0, "{first:?}");
-        // The next read is a second later.
         turn_of(Duration::from_millis(50), &mut ev);
         collector.collect(&mut ev, (&mut metrics, &mut counters, &mut totals));
         let second = metrics.times[TURN];

@@ -58,8 +58,8 @@ With --workers 0, only TERM, INT, QUIT and USR1 are handled.";
 #[command(version, disable_version_flag = true)]
 #[command(override_usage = "httpd [OPTIONS]")]
 pub struct Options {
-    /// `ADDRESS:PORT`, `[IPV6]:PORT` or `unix:PATH`; may be repeated. Sockets that a service manager
-    /// passes (`LISTEN_FDS`) are added. The default is `127.0.0.1:8080` if none is passed.
+    /// `ADDRESS:PORT`, `[IPV6]:PORT` or `unix:PATH`; may be repeated. Sockets that a service
+    /// manager passes (`LISTEN_FDS`) are added. The default is `127.0.0.1:8080` if none is passed.
     #[arg(long, value_name = "ADDR")]
     pub listen: Vec<Address>,
 
@@ -93,8 +93,9 @@ pub struct Options {
     pub multi_accept: usize,
 
     /// `auto`, `epoll`, `kqueue`, `port`, `devpoll`, `poll` or `select`, if the system has it;
-    /// `io_uring`, if Linux (6.1 or later) permits it; with it, a connection wakes all workers under
-    /// `--accept off` and `exclusive`; `epoll-masked`, to test the server's edge-triggered reads.
+    /// `io_uring`, if Linux (6.1 or later) permits it; with it, a connection wakes all workers
+    /// under `--accept off` and `exclusive`; `epoll-masked`, to test the server's edge-triggered
+    /// reads.
     #[arg(long, value_name = "NAME", default_value = "auto", value_parser = poller)]
     pub poller: AutoOr<BackendKind>,
 
@@ -106,8 +107,8 @@ pub struct Options {
     #[arg(long, value_name = "MS", value_parser = milliseconds)]
     pub timer_resolution: Option<Duration>,
 
-    /// The most connections of one worker. While no more than a sixteenth of them is free, each turn
-    /// that has new clients closes idle connections, the oldest first.
+    /// The most connections of one worker. While no more than a sixteenth of them is free, each
+    /// turn that has new clients closes idle connections, the oldest first.
     #[arg(long, value_name = "N", default_value = "10240", value_parser = number(1..=1_u32 << 20))]
     pub connections: u32,
 
@@ -124,8 +125,8 @@ pub struct Options {
     pub send_timeout: Duration,
 
     // The minimum is a page, because kernels raise very small sizes.
-    /// Bytes of the responses of one connection that the kernel may hold (`SO_SNDBUF`); it doubles the
-    /// number. Not for Unix sockets.
+    /// Bytes of the responses of one connection that the kernel may hold (`SO_SNDBUF`); it doubles
+    /// the number. Not for Unix sockets.
     #[arg(long, value_name = "BYTES", value_parser = number(4096..=1_u32 << 30))]
     pub send_buffer: Option<u32>,
 
@@ -155,9 +156,9 @@ pub struct Options {
     #[arg(action = ArgAction::Set, hide_possible_values = true)]
     pub rebalance: bool,
 
-    /// Load balancers whose connections begin with a header of the PROXY protocol (1 or 2), which has
-    /// the client's address: networks such as `10.0.0.0/8`, addresses, and `unix:` for Unix sockets,
-    /// separated by commas. Connections from other addresses are served without it.
+    /// Load balancers whose connections begin with a header of the PROXY protocol (1 or 2), which
+    /// has the client's address: networks such as `10.0.0.0/8`, addresses, and `unix:` for Unix
+    /// sockets, separated by commas. Connections from other addresses are served without it.
     #[arg(long, value_name = "NETWORKS")]
     pub proxy_protocol: Option<ProxyProtocol>,
 
@@ -196,26 +197,26 @@ pub struct Options {
     #[arg(long, value_name = "MS", value_parser = milliseconds)]
     pub watchdog: Option<Duration>,
 
-    /// Keep the last N records of what the event loop does, and log them after a panic of the worker,
-    /// and with each turn that `--watchdog` logs.
+    /// Keep the last N records of what the event loop does, and log them after a panic of the
+    /// worker, and with each turn that `--watchdog` logs.
     #[arg(long, value_name = "N", default_value = "0", value_parser = number(0..=1_usize << 20))]
     pub flight_recorder: usize,
 
-    /// Record what the workers get from outside, for `evcore-replay`: in `FILE.N` of worker N, and in
-    /// FILE with `--workers 0`. The recording has what clients sent, and only its owner may read it.
-    /// Connections do not move.
+    /// Record what the workers get from outside, for `evcore-replay`: in `FILE.N` of worker N, and
+    /// in FILE with `--workers 0`. The recording has what clients sent, and only its owner may read
+    /// it. Connections do not move.
     #[arg(long, value_name = "FILE")]
     #[arg(conflicts_with_all = ["threads", "proxy_protocol"])]
     pub record: Option<PathBuf>,
 
-    /// Size of the recording of a worker. It begins anew when half of it is used and no connection is
-    /// open; needs `--record`.
+    /// Size of the recording of a worker. It begins anew when half of it is used and no connection
+    /// is open; needs `--record`.
     #[arg(long, value_name = "BYTES", default_value = "67108864")]
     #[arg(value_parser = number(65_536..=1_usize << 40))]
     pub record_size: usize,
 
-    /// Blank the values of `Authorization`, `Cookie` and `Proxy-Authorization` in a recording; needs
-    /// `--record`.
+    /// Blank the values of `Authorization`, `Cookie` and `Proxy-Authorization` in a recording;
+    /// needs `--record`.
     #[arg(long, requires = "record")]
     pub record_blank: bool,
 
@@ -308,8 +309,8 @@ impl Options {
         self.accept.policy(self.accept_delay, self.workers())
     }
 
-    /// Returns whether each worker has its own listeners, and the kernel distributes the connections
-    /// (`SO_REUSEPORT`).
+    /// Returns whether each worker has its own listeners, and the kernel distributes the
+    /// connections (`SO_REUSEPORT`).
     pub(crate) fn own_listeners(&self) -> bool {
         self.accept == AcceptOption::ReusePort && self.workers() > 1
     }

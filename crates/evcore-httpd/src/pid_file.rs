@@ -18,7 +18,6 @@ pub struct PidFile {
     location: Location,
 }
 
-/// The name that the file has now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Location {
     /// `.new` is appended, until a worker is ready.
@@ -35,7 +34,7 @@ impl PidFile {
             path: path.to_owned(),
             location: Location::Temporary,
         };
-        // A rename would replace anything else as well.
+        // A rename would replace a directory or a device as well.
         let written = match fs::metadata(path) {
             Ok(there) if !there.is_file() => Err(io::Error::other("it exists, and is not a file")),
             _ => write_whole(&file.path_of(Location::Temporary), &own_line()),
@@ -62,7 +61,8 @@ impl PidFile {
         }
     }
 
-    /// Renames the file while a new binary runs, and back when that has ended, as nginx does.
+    /// Renames the file while a new binary runs, and back when that has failed or ended, as nginx
+    /// does.
     pub fn on_upgrade(&mut self, upgrade: &Upgrade) {
         match upgrade {
             Upgrade::Starting => self.move_to(Location::Renamed),
@@ -114,7 +114,6 @@ fn write_whole(path: &Path, text: &str) -> io::Result<()> {
     })
 }
 
-/// The contents of the file.
 fn own_line() -> String {
     format!("{}\n", std::process::id())
 }

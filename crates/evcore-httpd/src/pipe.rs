@@ -27,8 +27,8 @@ pub fn is_pipe(file: &File) -> io::Result<bool> {
 /// Opens an inherited pipe a second time, in non-blocking mode. (Setting the mode of the inherited
 /// descriptor would set it for all processes that share it.)
 ///
-/// Returns `None` if the descriptor is not a pipe, if the pipe has no reader, or if the system has
-/// no `/proc`.
+/// Returns `None` if the descriptor is not a pipe, or if the pipe cannot be opened again, for
+/// example because it has no reader or the system has no `/proc`.
 pub fn reopen_nonblocking(inherited: &(impl AsFd + AsRawFd)) -> Option<File> {
     let file = File::from(inherited.as_fd().try_clone_to_owned().ok()?);
     if !is_pipe(&file).ok()? {
@@ -38,8 +38,8 @@ pub fn reopen_nonblocking(inherited: &(impl AsFd + AsRawFd)) -> Option<File> {
     open(path.as_ref(), OFlags::empty()).ok()
 }
 
-/// Opens a file for appending, and creates it if it does not exist. A named pipe without a reader is
-/// an error.
+/// Opens a file for appending, and creates it if it does not exist. A named pipe without a reader
+/// is an error.
 pub fn open_to_append(path: &Path) -> io::Result<File> {
     open(path, OFlags::APPEND | OFlags::CREATE)
 }

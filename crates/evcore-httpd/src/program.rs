@@ -34,7 +34,6 @@ use crate::{
 #[cfg(feature = "tracing")]
 use crate::trace_log;
 
-/// The time between two samples for the dashboard.
 const SAMPLE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Runs the program: parses the command line, and serves until a signal stops it. Returns the exit
@@ -55,7 +54,6 @@ pub fn run() -> ExitCode {
             log(format_args!("httpd: {error}"));
             ExitCode::from(1)
         }),
-        // `print!` would panic on an error.
         Ok(Command::Print(text)) => match io::stdout().write_all(text.as_bytes()) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {
@@ -131,8 +129,7 @@ fn serve(mut options: Options) -> Result<ExitCode, Box<dyn Error>> {
     ended
 }
 
-/// Runs the workers until a signal stops them: as processes, as threads, or a single one in this
-/// process.
+/// Runs the workers until a signal stops them.
 fn run_workers(workers: Server, setup: Setup) -> Result<ExitCode, Box<dyn Error>> {
     let options = &setup.options;
     let outcome = match (options.workers(), options.threads()) {
@@ -170,7 +167,6 @@ fn each_second(setup: &Setup, queue: ListenQueue) -> impl FnMut() + use<> {
     }
 }
 
-/// The resident memory of a process in bytes, from Linux's `/proc`.
 fn resident_bytes(pid: u64) -> Option<u64> {
     let text = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
@@ -178,8 +174,8 @@ fn resident_bytes(pid: u64) -> Option<u64> {
     Some(kib * 1024)
 }
 
-/// Handles SIGXFSZ, so that a write beyond the file size limit (`ulimit -f`) fails instead of ending
-/// the process. Workers inherit the handler.
+/// Handles SIGXFSZ, so that a write beyond the file size limit (`ulimit -f`) fails instead of
+/// ending the process. Workers inherit the handler.
 fn survive_full_files() -> io::Result<()> {
     // The flag is not used, because the write returns an error.
     flag::register(SIGXFSZ, Arc::default())?;

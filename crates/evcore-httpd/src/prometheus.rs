@@ -1,12 +1,11 @@
 //! `/metrics`: the text format of Prometheus, version 0.0.4.
 //!
-//! `docs/httpd.md` describes the metrics. The page is made only from the scoreboard. A request for
-//! the page costs a read of all slots, and the formatting of some 60 lines for each worker. The
-//! page is never cached, because a client that got an older page from another worker would see
-//! counters go back.
+//! `docs/httpd.md` describes the metrics. The page is made from the scoreboard, by a read of all
+//! slots and the formatting of some 50 lines for each worker. It is not cached, because a client
+//! that got an older page from another worker would see counters go back.
 //!
-//! The label `worker` is the index of a worker, not its process id. A series is the sum over all slots
-//! that workers of this index have used. The values in a slot stay when a worker dies, so the
+//! The label `worker` is the index of a worker, not its process id. A series is the sum over all
+//! slots that workers of this index have used. The values in a slot stay when a worker dies, so the
 //! replacement continues the counters.
 
 use std::fmt::{Display, Write};
@@ -21,13 +20,11 @@ use crate::{
     server_stats,
 };
 
-/// The media type of the format.
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// The maximum size of one worker's lines, or of the server's lines with all headings, in bytes.
 const PAGE_BYTES: usize = 5120;
 
-/// Returns the page.
 pub fn page(scoreboard: &Scoreboard, clock: &Clock) -> String {
     let workers = WorkerStats::by_index(scoreboard);
     // The capacity is enough for all lines, so that the page does not move while it grows.
@@ -51,11 +48,9 @@ pub fn page(scoreboard: &Scoreboard, clock: &Clock) -> String {
     page.0
 }
 
-/// A page that is being made.
 struct Page(String);
 
 impl Page {
-    /// Adds the metrics of the server as a whole.
     fn server(&mut self, scoreboard: &Scoreboard, clock: &Clock) {
         let server = scoreboard.server();
         let uptime_ms = clock.monotonic_ms().saturating_sub(server.started_ms);
@@ -82,7 +77,6 @@ impl Page {
         }
     }
 
-    /// Adds the open connections of each worker, by state.
     fn connections(&mut self, workers: &[WorkerStats]) {
         let name = "httpd_connections";
         self.family(name, "gauge", "Open connections, by state.");
@@ -98,7 +92,6 @@ impl Page {
         }
     }
 
-    /// Adds a metric with one value for each worker.
     fn per_worker(
         &mut self,
         (name, kind): (&str, &str),
@@ -134,10 +127,8 @@ impl Page {
         }
     }
 
-    /// Adds a metric with one value.
     fn single(&mut self, (name, kind): (&str, &str), help: &str, value: impl Display) {
         self.family(name, kind, help);
-        // Writing to a string cannot fail.
         let _ = writeln!(self.0, "{name} {value}");
     }
 
@@ -150,7 +141,7 @@ impl Page {
     }
 }
 
-/// A number of milliseconds, which is written in seconds.
+/// Milliseconds, which are written as seconds.
 struct Thousandths(u64);
 
 impl Display for Thousandths {
@@ -159,7 +150,7 @@ impl Display for Thousandths {
     }
 }
 
-/// A number of nanoseconds, which is written in seconds.
+/// Nanoseconds, which are written as seconds.
 struct Billionths(u64);
 
 impl Display for Billionths {

@@ -1,9 +1,8 @@
 //! A worker that is recorded, by `--record`.
 //!
-//! When half of the file is written and no connection is open, the recording begins anew. The process
-//! then makes a new loop and a new server, because a replay begins with a new loop and a new
-//! server. If a connection is always open, the recording ends when the file is full. This end is
-//! logged.
+//! When half of the file is written and no connection is open, the recording begins anew. The
+//! process then makes a new loop and a new server, because a replay begins with these. If a
+//! connection is always open, the recording ends when the file is full, and the end is logged.
 
 use std::{
     cell::{Cell, RefCell},
@@ -93,7 +92,7 @@ fn report_full(path: &Path) {
     ));
 }
 
-/// Returns the path of a worker's file. If there is a master, the worker's index is added.
+/// If there is a master, the worker's index is added.
 fn path_of(path: &Path, setup: &Setup, parts: &Parts) -> PathBuf {
     if setup.options.workers() == 0 {
         return path.to_owned();
@@ -126,7 +125,6 @@ fn milliseconds(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Begins the recording, and makes a worker that is recorded.
 fn begin(
     recorder: &Recorder,
     setup: &Setup,
@@ -160,7 +158,6 @@ fn begin(
     Ok(worker)
 }
 
-/// Opens the backend of this kind, or the best that the system has.
 fn open(kind: Option<BackendKind>) -> evcore::poller::Result<Box<dyn Backend>> {
     let Some(kind) = kind else {
         let mut kinds = BackendKind::available().iter();

@@ -1,8 +1,8 @@
 //! A worker whose run can be repeated. It serves over sockets that are recorded, and later runs the
 //! same turns over the recording.
 //!
-//! A worker gets all other input from outside its loop through an [`Outside`]: the requests of signals,
-//! its process id, the pages about all workers, and the files that it finds.
+//! A worker gets all input that does not come through its loop through an [`Outside`], for example
+//! the requests of signals and the files that it finds.
 
 use std::{error::Error, thread, time::Duration};
 
@@ -29,10 +29,8 @@ pub struct Start {
     pub listeners: usize,
 }
 
-/// The name of the [`Start`] in a recording.
 pub const START: &str = "httpd";
 
-/// The requests that signals have made so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Signals {
     pub reopen_count: u32,
@@ -40,7 +38,6 @@ pub struct Signals {
     pub stop_within_ms: Option<u64>,
 }
 
-/// The end of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
     Stopped,
@@ -48,7 +45,6 @@ pub enum Ended {
     Checkpoint,
 }
 
-/// A worker that is recorded, or replayed.
 pub struct Repeatable<L: Acceptor<Stream: Transport>> {
     ev: EventLoop<L>,
     server: Server<L>,

@@ -48,7 +48,6 @@ difference is printed. 2: there is no replay, for example because FILE is not a
 recording. A panic of the worker comes back as a panic (status 101).
 ";
 
-/// The maximum number of records on a page.
 const DRAWN: usize = 20_000;
 
 /// Options that depend on the machine or on the build, and that a replay does not need.
@@ -59,7 +58,6 @@ const LEFT_OUT: [&str; 2] = ["--cpu-affinity", "--log-level"];
 const LISTENERS_MAX: usize = 10_000;
 const INDEX_MAX: usize = 10_000;
 
-/// The task of a command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Task {
     Replay,
@@ -100,7 +98,6 @@ pub fn run() -> ExitCode {
     }
 }
 
-/// Installs a log of the loop's actions, with this level.
 fn log_from(value: Option<OsString>) -> Result<(), String> {
     let name = value.as_deref().and_then(OsStr::to_str).unwrap_or_default();
     let level = LogLevel::from_str(name, false)
@@ -111,7 +108,6 @@ fn log_from(value: Option<OsString>) -> Result<(), String> {
     Ok(())
 }
 
-/// Prints the balance of recorded workers, and their balance under another policy.
 fn what_if(mut arguments: impl Iterator<Item = OsString>) -> ExitCode {
     let name = arguments.next().unwrap_or_default();
     let policy = match name.to_str() {
@@ -200,7 +196,6 @@ fn perform(task: Task, file: &Path) -> Result<ExitCode, Box<dyn Error + Send + S
     Ok(ExitCode::SUCCESS)
 }
 
-/// The end of a recording, in words.
 fn end_of(recording: &Recording) -> &'static str {
     match recording.end() {
         End::Whole => "the recording ends after a whole turn",
@@ -299,7 +294,6 @@ fn options_of(start: &Start) -> Result<Options, Box<dyn Error + Send + Sync>> {
     Ok(*options)
 }
 
-/// The arguments without [`LEFT_OUT`].
 fn needed(arguments: &[String]) -> impl Iterator<Item = &String> {
     let mut is_value = false;
     arguments.iter().filter(move |argument| {

@@ -13,7 +13,6 @@ use crate::{
 /// The most bytes of a head: request line, headers and the empty line.
 pub const MAX_HEAD_BYTES: usize = 16 * 1024;
 
-/// The most bytes of a request's target.
 const MAX_TARGET_BYTES: usize = 8 * 1024;
 
 /// The maximum number of header lines.
@@ -158,7 +157,6 @@ fn interpret(head: &httparse::Request<'_, '_>) -> Result<Request, Status> {
     })
 }
 
-/// The headers that this server uses.
 #[derive(Default)]
 struct Headers {
     hosts: usize,

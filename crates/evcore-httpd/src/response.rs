@@ -4,7 +4,6 @@ use evcore::clock::{Clock, Stamp};
 
 use crate::version::Version;
 
-/// The statuses that this server sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
     Ok,
@@ -28,7 +27,6 @@ pub enum Status {
 }
 
 impl Status {
-    /// The status code: three digits.
     pub fn code(self) -> &'static str {
         &self.line()[..3]
     }
@@ -57,18 +55,16 @@ impl Status {
     }
 }
 
-/// A response head.
 #[derive(Clone, Copy, Debug)]
 pub struct Head {
     pub status: Status,
     pub version: Version,
     pub keep_alive: bool,
-    /// The value of `Date`.
     pub date: Stamp<29>,
     pub content_type: &'static str,
     /// `None` in the response to a HEAD whose body would take long to make.
     pub content_length: Option<u64>,
-    /// The value of `Allow`, with a 405.
+    /// The value of `Allow`, with a 405 and for OPTIONS.
     pub allow: Option<&'static str>,
     /// Further header lines, each with a line end before it.
     pub further: &'static str,
@@ -89,7 +85,6 @@ impl Head {
         }
     }
 
-    /// Appends the head, the empty line included.
     pub fn write(&self, out: &mut Vec<u8>) {
         self.write_start(out);
         if let Some(length) = self.content_length {
@@ -104,7 +99,6 @@ impl Head {
         write_end(out, self.version, self.keep_alive);
     }
 
-    /// Appends the lines before the length of the body.
     fn write_start(&self, out: &mut Vec<u8>) {
         write_start(out, self.status, self.date);
         out.extend_from_slice(b"\r\nContent-Type: ");
@@ -140,7 +134,6 @@ pub struct TextHead {
 }
 
 impl TextHead {
-    /// Appends the head, the empty line included.
     #[inline]
     pub fn write(
         &mut self,
@@ -192,7 +185,6 @@ impl StartOfHead {
 /// The interim response to `Expect: 100-continue`.
 pub const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
-/// The body of an error response: the status line's text.
 pub fn error_body(status: Status) -> String {
     format!("{}\n", status.line())
 }

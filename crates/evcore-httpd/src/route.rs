@@ -22,7 +22,7 @@ pub enum Route {
     Dashboard(Asset),
 }
 
-/// The methods that some endpoint, or the server as a whole, allows.
+/// The methods that an endpoint, or the server as a whole, allows.
 pub const METHODS: &str = "GET, HEAD, OPTIONS, POST";
 
 /// The longest time for `/sleep` and `/block`: an hour.
@@ -93,7 +93,6 @@ impl Route {
         matches!(self, Self::Sleep(_) | Self::Block(_))
     }
 
-    /// Returns whether `method` is allowed.
     pub fn allows(self, method: &str) -> bool {
         match self {
             Self::Echo => method == "POST",
@@ -102,7 +101,6 @@ impl Route {
     }
 }
 
-/// The path of a target, without its query.
 pub fn path_of(target: &str) -> &str {
     // This runs for every request. So it compares bytes, and does not search for "://" in most
     // targets.
@@ -140,7 +138,6 @@ mod tests {
     use super::*;
     use crate::options;
 
-    /// The path of a route in the text of `--help`.
     fn path_in_help(route: Route) -> &'static str {
         match route {
             Route::Hello => "/",

@@ -1,5 +1,4 @@
-//! The scoreboard: the numbers that the processes of the server publish about themselves, in shared
-//! memory.
+//! The scoreboard: the numbers that the processes of the server publish, in shared memory.
 
 use std::{
     io, mem,
@@ -81,7 +80,8 @@ impl Scoreboard {
         self.memory.release_dead(dead);
     }
 
-    /// Adds the scoreboard to a group, whose `release_dead` then sets the gauges of a dead worker to 0.
+    /// Adds the scoreboard to a group, whose `release_dead` then sets the gauges of a dead worker
+    /// to 0.
     #[must_use]
     pub fn add_to(&self, group: WorkerGroup) -> WorkerGroup {
         group
@@ -99,17 +99,19 @@ impl Scoreboard {
         self.update_server(|server| server.set_start(clock));
     }
 
-    /// Adds to a number of the server. Only the master may call this.
+    /// Adds to a number of the server. Only the process that has called
+    /// [`record_start`](Self::record_start) may call this.
     pub fn count(&self, number: Number, more: u64) {
         self.update_server(|server| server[number] += more);
     }
 
-    /// Sets a number of the server. Only the master may call this.
+    /// Sets a number of the server. The same rule as for [`count`](Self::count) applies.
     pub fn set(&self, number: Number, value: u64) {
         self.update_server(|server| server[number] = value);
     }
 
-    /// Measures the memory of each worker anew. Only the master may call this.
+    /// Measures the memory of each worker anew. The same rule as for [`count`](Self::count)
+    /// applies.
     pub fn measure_memory(&self, resident_bytes: impl Fn(u64) -> Option<u64>) {
         for slot in (0..self.workers.workers()).map(WorkerId::from_slot) {
             let worker = self.read_running(slot);
@@ -118,8 +120,8 @@ impl Scoreboard {
         }
     }
 
-    /// Returns the values of all slots. A slot whose worker changes meanwhile counts as one without a
-    /// running worker.
+    /// Returns the values of all slots. A slot whose worker changes meanwhile counts as one without
+    /// a running worker.
     fn snapshot(&self) -> impl Iterator<Item = WorkerStats> {
         let slots = (0..self.workers.workers()).map(WorkerId::from_slot);
         slots.map(|id| self.read_running(id).unwrap_or_else(|| self.read(id)))
@@ -132,7 +134,6 @@ impl Scoreboard {
     }
 }
 
-/// The only slot of the master's numbers.
 fn master() -> WorkerId {
     WorkerId::from_slot(0)
 }
@@ -235,7 +236,8 @@ impl WorkerStats {
         })
     }
 
-    /// The sums over all workers, including those that have ended. Metrics and totals are not summed.
+    /// The sums over all workers, including those that have ended. Metrics and totals are not
+    /// summed.
     pub fn sum_of(scoreboard: &Scoreboard) -> Self {
         scoreboard
             .iter()
@@ -276,8 +278,8 @@ impl WorkerStats {
     /// The sums over all workers of each index, including those that have ended. The index is the
     /// place in the list.
     ///
-    /// A slot is used by workers of one index only, and its counters stay, so no counter of the list
-    /// goes back.
+    /// A slot is used by workers of one index only, and its counters stay, so no counter of the
+    /// list goes back.
     pub fn by_index(scoreboard: &Scoreboard) -> Vec<Self> {
         let mut sums: Vec<Self> = Vec::new();
         for stats in scoreboard.iter() {

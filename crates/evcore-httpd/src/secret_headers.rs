@@ -1,16 +1,14 @@
 //! Blanks the values of headers that hold secrets, in the recorded bytes of requests.
 
-/// The names of these headers, with the colon.
 const SECRET: [&[u8]; 3] = [b"authorization:", b"cookie:", b"proxy-authorization:"];
 
-/// The length of the longest name.
 const LONGEST: usize = 20;
 
 /// Blanks the secrets of one connection, whose bytes may come in pieces of any size.
 ///
 /// A line of a body that looks like such a header is blanked, too. So are a malformed header with
 /// white space before its colon, and a value that continues on the next line. The server refuses
-/// such requests, but their bytes are recorded.
+/// requests with these two, but their bytes are recorded.
 #[derive(Debug, Default)]
 pub struct SecretHeaders {
     /// The beginning of the present line, in lower case and without white space.

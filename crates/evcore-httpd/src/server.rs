@@ -40,7 +40,6 @@ pub struct Server<L: Acceptor<Stream: Transport> = Listener> {
     handed_over: u64,
 }
 
-/// The log of one kind of overload.
 #[derive(Debug)]
 struct Overload {
     /// The loop's count of this overload at the last check.
@@ -49,7 +48,7 @@ struct Overload {
     log_from_ms: u64,
 }
 
-/// A timer of the server itself. It flushes the access log if its buffer does not fill in time, or
+/// A timer of the server itself: it flushes the access log if its buffer does not fill in time, or
 /// closes files that are no longer used.
 #[derive(Debug)]
 struct Background {
@@ -60,7 +59,8 @@ struct Background {
 /// The maximum delay of a line of the access log.
 const FLUSH_AFTER: Duration = Duration::from_secs(1);
 
-/// The time for which an unused file stays open, and the interval of the search for such files.
+/// The least time for which an unused file stays open, and the interval of the search for such
+/// files.
 const SWEEP_AFTER: Duration = Duration::from_secs(10);
 
 impl<L: Acceptor<Stream: Transport>> Server<L> {
@@ -140,7 +140,7 @@ impl<L: Acceptor<Stream: Transport>> Server<L> {
         self.publish(ev);
     }
 
-    /// Publishes the counts of the last second of a worker that has stopped.
+    /// Publishes the counts of the last second of a worker that ends.
     pub fn on_end(&mut self, ev: &mut EventLoop<L>) {
         self.metrics.read_next();
         self.publish(ev);
@@ -160,8 +160,8 @@ impl<L: Acceptor<Stream: Transport>> Server<L> {
             Step::Expired(token, timer) => {
                 self.dispatch(ev, token, Ready::NONE, |session| session.on_timer(timer));
             }
-            // The cause is a signal, which the caller checks before every turn, or a file that a thread
-            // has read.
+            // The cause is a signal, which the caller checks before every turn, or a thread that
+            // has read from the disk.
             Step::Woken => self.take_disk_reads(ev),
             Step::ShuttingDown => {} // the loop evicts the idle connections
             Step::Evict(token) => {
@@ -191,7 +191,6 @@ impl<L: Acceptor<Stream: Transport>> Server<L> {
         }
     }
 
-    /// Arms the sweep timer if the cache has files.
     fn arm_sweep(&mut self, ev: &mut EventLoop<L>) {
         let (Some(files), Some(sweep)) = (&self.shared.files, &mut self.sweep) else {
             return;
@@ -241,7 +240,6 @@ impl<L: Acceptor<Stream: Transport>> Server<L> {
         }
     }
 
-    /// Admits request bodies that waited for memory.
     fn admit_bodies(&mut self, ev: &mut EventLoop<L>) {
         while let Some(token) = self.shared.bodies.admit_next() {
             if let Some((_, connection)) = self.connections.get_mut(token) {
@@ -447,7 +445,6 @@ mod tests {
         version::Version,
     };
 
-    /// A loop, and a server on it.
     fn server(builder: Builder, options: Options) -> (EventLoop, Server, Scoreboard) {
         let ev = builder.build().expect("a poller");
         let scoreboard = WorkerStats::scoreboard(1).expect("a page");
@@ -456,7 +453,6 @@ mod tests {
         (ev, server, scoreboard)
     }
 
-    /// Runs a turn that does not wait.
     fn turn(ev: &mut EventLoop, server: &mut Server) {
         ev.handle().wake();
         assert!(ev.wait().expect("a turn"));

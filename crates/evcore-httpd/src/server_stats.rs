@@ -7,21 +7,16 @@ use std::ops::{Index, IndexMut};
 
 use evcore::clock::Clock;
 
-/// The description of a number on the pages.
 #[derive(Debug)]
 pub struct Row {
     pub number: Number,
     /// `counter` or `gauge`.
     pub kind: &'static str,
-    /// The field of `/status.json`.
     pub field: &'static str,
-    /// The name on `/metrics`.
     pub metric: &'static str,
-    /// The text of `/metrics`.
     pub help: &'static str,
 }
 
-/// Makes the numbers and their table.
 macro_rules! numbers {
     ($($number:ident $kind:literal, $field:literal, $metric:literal, $help:literal;)*) => {
         /// A number of the server.
@@ -74,7 +69,6 @@ pub struct ServerStats {
 }
 
 impl ServerStats {
-    /// The length of the [array](Self::to_array).
     pub const LEN: usize = 2 + ROWS.len();
 
     /// Sets the start to the present time.
@@ -83,7 +77,6 @@ impl ServerStats {
         self.started_unix_ms = clock.unix_ms().unsigned_abs();
     }
 
-    /// Converts to the values of a slot.
     pub fn to_array(self) -> [u64; Self::LEN] {
         let mut values = [0; Self::LEN];
         [values[0], values[1]] = [self.started_ms, self.started_unix_ms];
@@ -91,7 +84,6 @@ impl ServerStats {
         values
     }
 
-    /// Converts from the values of a slot.
     pub fn from_array(values: [u64; Self::LEN]) -> Self {
         Self {
             started_ms: values[0],

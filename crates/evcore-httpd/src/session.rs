@@ -1,4 +1,5 @@
-//! A step of a connection: moves bytes between its stream and the [`Connection`], and arms its timers.
+//! A step of a connection: moves bytes between its stream and the [`Connection`], and arms its
+//! timers.
 
 use std::{
     io::{self, ErrorKind},
@@ -25,7 +26,6 @@ pub struct Session<'a, L: Acceptor<Stream: Transport> = Listener> {
     pub shared: &'a mut Shared,
 }
 
-/// The fate of a connection after a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Disposition {
@@ -34,17 +34,14 @@ pub enum Disposition {
     Close,
 }
 
-/// The result of one call of the stream.
 enum Progress {
     More,
     /// The connection waits for the kernel, the disk or a timer.
     Blocked,
-    /// The connection is finished.
     Done,
 }
 
 impl<L: Acceptor<Stream: Transport>> Session<'_, L> {
-    /// Begins with an accepted connection, whose stream the loop watches.
     pub fn on_accepted(&mut self) {
         let changes = self.connection.handle_accepted(self.shared);
         self.apply(changes);
@@ -56,8 +53,8 @@ impl<L: Acceptor<Stream: Transport>> Session<'_, L> {
         self.end_step()
     }
 
-    /// Handles that the stream is ready, or that the connection was posted. The stream has already
-    /// recorded the readiness.
+    /// Handles that the stream is ready, or that the connection was posted. The stream has recorded
+    /// the readiness.
     pub fn on_ready(&mut self, ready: Ready) -> Disposition {
         if ready.is_error() || ready.is_write_closed() {
             // No response could reach the client.
@@ -66,7 +63,6 @@ impl<L: Acceptor<Stream: Transport>> Session<'_, L> {
         self.proceed()
     }
 
-    /// Handles a timer that has expired.
     pub fn on_timer(&mut self, timer: Timer) -> Disposition {
         let mut cx = cx(self.stream.token(), self.ev, self.shared);
         match self.connection.handle_timer(timer, &mut cx) {
@@ -120,7 +116,6 @@ impl<L: Acceptor<Stream: Transport>> Session<'_, L> {
         self.end_step()
     }
 
-    /// Updates timers and counters.
     #[inline]
     fn end_step(&mut self) -> Disposition {
         match self.connection.poll_changes(self.shared) {
@@ -195,7 +190,6 @@ impl<L: Acceptor<Stream: Transport>> Session<'_, L> {
         }
     }
 
-    /// Shuts down or closes the connection after the last response.
     fn finish(&mut self, lingers: bool) -> io::Result<Progress> {
         // Unread bytes in the socket would turn the close into a reset (as in nginx).
         if !lingers && !self.stream.is_readable() {
@@ -252,7 +246,6 @@ impl<L: Acceptor<Stream: Transport>> Session<'_, L> {
     }
 }
 
-/// The context of the connection with this token.
 #[inline]
 fn cx<'a, L: Acceptor>(token: Token, ev: &'a EventLoop<L>, shared: &'a mut Shared) -> Cx<'a> {
     Cx {

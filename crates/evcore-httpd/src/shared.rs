@@ -29,9 +29,9 @@ const INPUT_BYTES: usize = 32 * 1024;
 /// The number of bytes at which responses to pipelined requests are sent at the latest.
 pub const MAX_OUTPUT_BYTES: usize = 64 * 1024;
 
-/// The capacity of the output buffer: pipelined responses, the largest body and its head. No client
-/// makes it grow, except by `/metrics` of a server with more than some 250 workers, or `/history.json`
-/// with more than 15. The system provides the memory when it is first used.
+/// The capacity of the output buffer: pipelined responses, the largest body and its head. The
+/// buffer grows only for `/metrics` or `/history.json` of a server with many workers. The system
+/// provides the memory when it is first used.
 const OUTPUT_BYTES: usize = MAX_OUTPUT_BYTES + MAX_BODY_BYTES + 4096;
 
 /// The maximum size of a body of `/bytes` that goes into the output buffer with its head.
@@ -52,9 +52,9 @@ fn history_bytes(workers: usize) -> usize {
 pub struct Shared {
     /// The timeouts.
     pub limits: Limits,
-    /// The connection counters.
+    /// The counters of this worker, and the pages about all workers.
     pub counts: Counts,
-    /// The limit on request bodies.
+    /// The memory for request bodies, and the headroom.
     pub bodies: BodyMemory,
     /// The bytes of the current read.
     pub input: Vec<u8>,
@@ -66,14 +66,12 @@ pub struct Shared {
     pub log: Option<AccessLog>,
     /// The files of `--root`, if it is given.
     pub files: Option<Box<Files>>,
-    /// The status and the body length of the most recent response.
     last_response: (Status, u64),
     text_head: TextHead,
     delay_endpoints: bool,
     /// True if load balancers report the addresses of clients.
     has_proxies: bool,
     index: usize,
-    /// The memory that the page `/history.json` may take.
     history_bytes: usize,
     pid: u32,
     /// The input that the server gets from outside its loop.
@@ -269,7 +267,6 @@ impl Shared {
         Rest::Nothing
     }
 
-    /// Returns a page about all workers.
     fn page(&self, clock: &Clock, make: impl FnOnce(&Counts, &Clock) -> String) -> String {
         // A replay takes the page from the recording, and does not call `make`. So the wall clock,
         // whose readings are recorded separately, is read here. It is read at most once a turn.
@@ -327,7 +324,6 @@ impl Shared {
         self.write(head, head_only, error_body(status).as_bytes());
     }
 
-    /// Responds to a request with an error; the connection may stay open.
     fn reply_error(
         &mut self,
         request: &Request,
@@ -405,7 +401,6 @@ impl Shared {
         }
     }
 
-    /// The head that all responses to `request` have in common.
     fn head(&self, request: &Request, clock: &Clock) -> Head {
         Head::new(clock, request.version, self.keeps(request))
     }

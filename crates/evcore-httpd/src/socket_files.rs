@@ -7,11 +7,10 @@ use evcore_serve::prefork::{Upgrade, parent_binary_alive};
 
 use crate::log::log;
 
-/// The files of this server's Unix listeners. Dropping this value removes the files. Only the
-/// master has such a value, because the workers share the listeners.
+/// The files of this server's Unix listeners. Dropping this value removes the files. The workers
+/// share the listeners, so only the process that has opened them has such a value.
 #[derive(Debug, Default)]
 pub struct SocketFiles {
-    /// The files of listeners that this server uses.
     ours: Vec<SocketFile>,
     /// The files of listeners that only an older binary may use.
     left_over: Vec<SocketFile>,

@@ -28,7 +28,6 @@ pub struct StatusJson {
     workers: Vec<Worker>,
 }
 
-/// The numbers of the master.
 #[derive(Debug)]
 struct Server(ServerStats);
 
@@ -44,7 +43,6 @@ struct Counts {
     traffic: Fields,
 }
 
-/// The counters of one group of rows.
 #[derive(Debug)]
 struct Fields(Counters, Group);
 
@@ -82,7 +80,6 @@ struct Microseconds {
 }
 
 impl StatusJson {
-    /// Returns the page of one moment.
     pub fn new(at: &Snapshot) -> Self {
         // A worker's cached time may be slightly behind another worker's.
         let since = |started_ms| at.monotonic_ms.saturating_sub(started_ms);
@@ -99,7 +96,6 @@ impl StatusJson {
         }
     }
 
-    /// The page as text, with a newline at its end.
     pub fn to_text(&self) -> String {
         let mut text = serde_json::to_string(self).expect("numbers are always valid JSON");
         text.push('\n');

@@ -16,8 +16,8 @@ pub(crate) const SEND: Timer = Timer::new(1);
 /// The timer of the access log's token. When it expires, buffered lines are written.
 pub(crate) const FLUSH: Timer = Timer::new(0);
 
-/// The timer of the open files' token. When it expires, files that no connection has used for a
-/// while are closed.
+/// The timer of the open files' token. When it expires, files that were not used for a while are
+/// closed.
 pub(crate) const SWEEP: Timer = Timer::new(0);
 
 /// The time for which bytes are read and discarded after the last response. Closing a socket that
@@ -30,12 +30,11 @@ const LINGER: Duration = Duration::from_secs(2);
 /// before the stop.
 const LAST_CHANCE: Duration = Duration::from_secs(1);
 
-/// A timer of a connection, named by its purpose. The first six share [`RECEIVE`], the others
-/// [`SEND`].
+/// The purpose of a connection's timer. The first six share [`RECEIVE`], the others [`SEND`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Timeout {
-    /// The connection waits for a first head, from the accept on, or for the rest of a head. When the
-    /// time is over, a partial head is answered with 408.
+    /// The connection waits for a first head, from the accept on, or for the rest of a head. When
+    /// the time is over, the connection answers with 408.
     Head,
     /// The connection waits for the next request. When the time is over, the connection is closed.
     KeepAlive,
@@ -71,7 +70,6 @@ impl Timeout {
     }
 }
 
-/// A change of a timer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Change {
     #[default]
@@ -80,7 +78,6 @@ pub enum Change {
     Disarm,
 }
 
-/// The purposes of a connection's timers, and the progress since they were armed.
 #[derive(Debug, Default)]
 pub struct Timers {
     pub receive: Option<Timeout>,

@@ -72,7 +72,6 @@ impl Subscriber for TraceLog {
     fn exit(&self, _: &span::Id) {}
 }
 
-/// The line of an event.
 struct Line<'a> {
     time: Stamp<19>,
     event: &'a Event<'a>,
@@ -99,7 +98,6 @@ struct Fields(String);
 
 impl Visit for Fields {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        // Writing to a string cannot fail.
         let _ = match field.name() {
             "message" => write!(self.0, " {value:?}"),
             name => write!(self.0, " {name}={value:?}"),

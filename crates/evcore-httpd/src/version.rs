@@ -1,4 +1,4 @@
-//! The version of a request.
+//! The version of HTTP in a request.
 
 /// The version of HTTP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

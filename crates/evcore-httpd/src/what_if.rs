@@ -2,8 +2,7 @@
 //!
 //! The recordings of all workers contain the times at which each connection was accepted and
 //! closed, and at which its bytes arrived. The same clients then run in the simulator, against the
-//! same number of workers, which follow the other policy. The simulator wakes workers in the
-//! kernel's order, and runs the group protocol and the balancers of a real server.
+//! same number of workers, which follow the other policy.
 
 use std::{
     collections::HashMap,
@@ -23,13 +22,10 @@ use evcore_sim::{
     Workers,
 };
 
-/// The interval between two samples of the open connections.
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(10);
 
-/// Time that bytes take between a client and a server on one machine.
 const NEAR: RangeInclusive<Duration> = Duration::from_micros(5)..=Duration::from_micros(30);
 
-/// The longest time that recordings may have in common.
 const LONGEST: Duration = Duration::from_secs(24 * 3600);
 
 /// The average number of open connections of a worker below which the balance is not meaningful.
@@ -45,7 +41,6 @@ const SERVER: SocketAddr = SocketAddr::new(
 struct Life {
     begins: Duration,
     ends: Duration,
-    /// The times at which bytes came.
     bytes_at: Vec<Duration>,
 }
 
@@ -58,7 +53,6 @@ pub struct Recorded {
     common: RangeInclusive<Duration>,
 }
 
-/// The turns of all workers.
 #[derive(Clone, Copy, Debug, Default)]
 struct Turns {
     all: u64,
@@ -117,7 +111,6 @@ impl fmt::Display for Balance {
     }
 }
 
-/// The mean of Jain's index over several samples.
 #[derive(Default)]
 struct Mean {
     sum: f64,
@@ -172,7 +165,6 @@ impl Recorded {
         })
     }
 
-    /// Number of connections.
     pub fn connections(&self) -> usize {
         self.workers.iter().map(Vec::len).sum()
     }
@@ -286,7 +278,6 @@ fn lives_of(recording: &Recording) -> (Vec<Life>, Option<RangeInclusive<Duration
     (lives, first.map(|first| first..=now))
 }
 
-/// A simulated worker that accepts and reads.
 struct Worker {
     ev: EventLoop<SimListener>,
     streams: TokenMap<SimStream>,
@@ -325,7 +316,6 @@ impl Worker {
         self.ev.stats().active as u64
     }
 
-    /// Reads the bytes that have arrived. Closes the connection if the client has ended it.
     fn read(&mut self, token: Token) {
         while let Some(stream) = self.streams.get(token) {
             match stream.recv(&mut [0; 64]) {
@@ -359,11 +349,9 @@ impl App for Worker {
     }
 }
 
-/// A client that repeats the actions of a recorded client.
 #[derive(Debug)]
 struct Visitor {
     life: Life,
-    /// Number of times at which the client has sent bytes.
     sent: usize,
 }
 
@@ -372,7 +360,6 @@ impl Visitor {
         Self { life, sent: 0 }
     }
 
-    /// Waits for the next time at which the client sends, or for its end.
     fn wait(&self, cx: &mut ClientCx<'_>) {
         let next = self.life.bytes_at.get(self.sent).unwrap_or(&self.life.ends);
         cx.arm(next.saturating_sub(cx.now()));
@@ -414,7 +401,6 @@ mod tests {
         }
     }
 
-    /// A recording of two workers, one of which has all connections.
     fn uneven() -> Recorded {
         let lives = (0..100).map(|n| life(10 * n, 5_000));
         Recorded {

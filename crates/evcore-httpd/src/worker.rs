@@ -1,6 +1,4 @@
 //! The workers: their parts, which the options choose, and the turns of each worker.
-//!
-//! [`evcore_serve`] starts the workers, and gives each one its loop.
 
 use std::{error::Error, mem, thread};
 
@@ -42,7 +40,8 @@ impl Setup {
     ///
     /// # Errors
     ///
-    /// If there is no memory for the scoreboard or the group, or no descriptor for the group.
+    /// If there is no memory for the scoreboard, the history or the group, or no descriptor for the
+    /// group.
     pub fn new(options: Options) -> Result<(evcore_serve::Server, Self), Box<dyn Error>> {
         let workers = evcore_serve::Server::new(options.workers());
         let slots = workers.slots();
@@ -100,7 +99,6 @@ impl Setup {
         Sampler::new(self.history.clone(), self.scoreboard.clone(), clock)
     }
 
-    /// Makes the server of a worker of this slot and index, over its loop.
     pub(crate) fn server<L: Acceptor<Stream: Transport>>(
         self,
         ev: &mut EventLoop<L>,
@@ -123,7 +121,6 @@ impl Setup {
     }
 }
 
-/// A worker that serves.
 struct Serving {
     worker: Worker,
     server: Server,
@@ -175,7 +172,6 @@ impl Drop for Serving {
     }
 }
 
-/// Returns the builder of a worker's loop, set by the options.
 fn configured(builder: Builder, options: &Options) -> Builder {
     let builder = configured_over(builder, options);
     match options.poller {
@@ -198,7 +194,6 @@ pub(crate) fn configured_over<L: Acceptor>(builder: Builder<L>, options: &Option
             ..Budgets::default()
         });
     builder = match options.timers {
-        // The loop's default is a lazily re-armed wheel.
         Timers::Wheel => builder,
         Timers::Tree => builder.timer_queue(Lazy::new(TimerTree::new())),
         Timers::Heap => builder.timer_queue(Lazy::new(TimerHeap::new())),

@@ -70,7 +70,6 @@ impl Fixture {
         received.expect("just waited for")
     }
 
-    /// The bytes that the client has received; `None` if no bytes have arrived.
     fn try_receive(client: &mut TcpStream) -> Option<String> {
         let mut bytes = [0; 4096];
         match client.read(&mut bytes) {
@@ -80,7 +79,6 @@ impl Fixture {
         }
     }
 
-    /// Runs a turn that does not wait.
     fn turn(&mut self) {
         self.ev.handle().wake();
         assert!(self.ev.wait().expect("a turn"));
@@ -97,7 +95,6 @@ impl Fixture {
         i64::try_from(seconds.as_secs()).expect("a date") - START
     }
 
-    /// Lets time pass on both clocks.
     fn pass(&mut self, ms: u64) {
         self.time.advance(Duration::from_millis(ms));
         self.turn();

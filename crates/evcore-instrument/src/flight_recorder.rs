@@ -2,8 +2,8 @@
 
 /// A ring of the last records of a loop's actions, which is read after something went wrong.
 ///
-/// A record is a value of yours, for example an enum of the loop's actions. Keep it small, and without
-/// memory on the heap, because one is stored for each action.
+/// A record is a value of yours, for example an enum of the loop's actions. Keep it small, and
+/// without memory on the heap, because the loop stores many of them.
 ///
 /// ```
 /// use evcore_instrument::FlightRecorder;
@@ -16,16 +16,15 @@
 /// ```
 #[derive(Clone, Debug)]
 pub struct FlightRecorder<R> {
-    // Invariant: it has its full length, at least 1, from the beginning.
+    // Invariant: its length is at least 1, and never changes.
     ring: Box<[Option<R>]>,
-    /// The place of the next record. If the ring is full, the oldest record is there.
     // Invariant: below the length of the ring.
     next: usize,
 }
 
 impl<R> FlightRecorder<R> {
-    /// Creates a recorder that keeps the last `records` records (0 counts as 1). Their memory is
-    /// allocated here.
+    /// Creates a recorder that keeps the last `records` records (0 counts as 1), and allocates
+    /// their memory.
     #[must_use]
     pub fn with_capacity(records: usize) -> Self {
         Self {
@@ -34,7 +33,7 @@ impl<R> FlightRecorder<R> {
         }
     }
 
-    /// Adds a record, in place of the oldest if there is no room left.
+    /// Adds a record, in place of the oldest if the ring is full.
     #[inline]
     pub fn push(&mut self, record: R) {
         self.ring[self.next] = Some(record);

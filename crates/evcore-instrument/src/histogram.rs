@@ -1,6 +1,4 @@
-//! A histogram of fixed size.
-//!
-//! It wraps an HDR histogram, which counts values in buckets whose width grows with the value, so
+//! A histogram of fixed size, over an HDR histogram: its buckets are wider for greater values, so
 //! that the relative error is bounded.
 //!
 //! Deliberately absent: merging, and file formats.
@@ -10,8 +8,9 @@ use std::fmt;
 /// A distribution of values, in memory that never grows.
 ///
 /// Values are counted in buckets. Below 256 each value has a bucket of its own; above that a bucket
-/// is narrower than 1 % of its values. A result is the upper bound of a bucket (the minimum is a lower
-/// bound), and within 1 % of the true value. A value above [`limit`](Self::limit) counts as the limit.
+/// is narrower than 1 % of its values. A result is within 1 % of the true value: a quantile and the
+/// maximum are the upper bound of a bucket, and the minimum is a lower bound. A value above
+/// [`limit`](Self::limit) counts as the limit.
 ///
 /// ```
 /// use evcore_instrument::Histogram;
@@ -26,14 +25,13 @@ pub struct Histogram {
     counts: hdrhistogram::Histogram<u64>,
 }
 
-/// Number of decimal digits that a value keeps. A bucket is narrower than a hundredth of its
-/// values.
+/// Number of decimal digits that a value keeps.
 const DIGITS: u8 = 2;
 
 impl Histogram {
-    /// An empty histogram for values up to `limit`; a limit below 2 counts as 2.
+    /// Creates an empty histogram for values up to `limit`; a limit below 2 counts as 2.
     ///
-    /// Takes 1,024 bytes for each power of two from 2^7 up to the limit.
+    /// It takes 2,048 bytes, and 1,024 more for each power of two from 2^8 up to the limit.
     #[must_use]
     pub fn up_to(limit: u64) -> Self {
         let counts = hdrhistogram::Histogram::new_with_bounds(1, limit.max(2), DIGITS);
@@ -62,7 +60,6 @@ impl Histogram {
         self.counts.reset();
     }
 
-    /// The number of buckets.
     #[cfg(test)]
     pub(crate) fn ranges(&self) -> usize {
         self.counts.distinct_values()
@@ -94,7 +91,8 @@ impl Histogram {
         self.counts.mean()
     }
 
-    /// The smallest value that a fraction `q` of all values does not exceed; 0 without values.
+    /// The smallest value that at least a fraction `q` of all values does not exceed; 0 without
+    /// values.
     ///
     /// `q` is clamped to 0..=1. Reads the buckets up to the result.
     ///
@@ -206,7 +204,6 @@ mod tests {
         assert_eq!((histogram.quantile(-1.0), histogram.quantile(2.0)), (5, 7));
     }
 
-    /// The quantile of a sorted list, by its definition.
     fn exact(sorted: &[u64], share: f64) -> u64 {
         #[expect(clippy::cast_precision_loss, reason = "a list of some hundreds")]
         let reached = |index: usize| (index + 1) as f64 >= share * sorted.len() as f64;
@@ -238,7 +235,6 @@ mod tests {
         }
     }
 
-    /// The value that is this share of `most`.
     fn share_of(most: u64, share: f64) -> u64 {
         #[expect(
             clippy::cast_precision_loss,

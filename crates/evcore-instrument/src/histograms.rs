@@ -6,9 +6,8 @@ use crate::histogram::Histogram;
 
 /// The distributions of a loop's figures since they were created or [cleared](Self::clear).
 ///
-/// A program that uses `evcore` only reads them, because its loop records the figures. If you write
-/// a loop of your own, record the figures that it has. The distribution of a figure that is never
-/// recorded stays empty.
+/// A loop of `evcore` records the figures itself. A loop of your own records the figures that it
+/// has. The distribution of a figure that is never recorded stays empty.
 ///
 /// ```
 /// use evcore_instrument::Histograms;
@@ -37,14 +36,13 @@ struct Lengths {
     repeats: u64,
 }
 
-/// The limit of the times, 73 minutes. Longer times count as this.
+/// The limit of the times, in nanoseconds: 73 minutes.
 const NS_MAX: u64 = (1 << 42) - 1;
 
-/// The limit of the lengths. Longer queues count as this.
 const LENGTH_MAX: u64 = (1 << 20) - 1;
 
 impl Histograms {
-    /// Empty histograms. They take 100 KiB.
+    /// Creates empty histograms. They take 100 KiB.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -65,13 +63,13 @@ impl Histograms {
         self.posted.record(posted as u64);
     }
 
-    /// Records the length of a turn.
+    /// Records the length of a turn, in nanoseconds.
     #[inline]
     pub fn turn_took(&mut self, ns: u64) {
         self.turn_ns.record(ns);
     }
 
-    /// Records how late a timer expired.
+    /// Records how late a timer expired, in nanoseconds.
     #[inline]
     pub fn timer_was_late(&mut self, ns: u64) {
         self.timer_lateness_ns.record(ns);
@@ -87,10 +85,10 @@ impl Histograms {
 
     /// The length of turns in nanoseconds.
     ///
-    /// In `evcore`, a turn lasts from the end of a wait to the beginning of the next one, which
-    /// records the turn. A turn includes the work after its last step. With a `timer_resolution`,
-    /// only turns that begin with a tick are measured, because the others do not read the clock.
-    /// With a watchdog, all turns are measured.
+    /// In `evcore`, a turn lasts from the end of a wait to the beginning of the next one, and is
+    /// recorded then. It includes the work after its last step. With a `timer_resolution`, the
+    /// turns that begin without a tick are measured only if there is a watchdog, because they do
+    /// not read the clock.
     #[must_use]
     pub fn turn_ns(&self) -> &Histogram {
         &self.turn_ns
@@ -98,11 +96,10 @@ impl Histograms {
 
     /// The lateness of timers in nanoseconds.
     ///
-    /// In `evcore`, a timer's lateness is measured from its deadline to the time of the turn in
-    /// which it expired. The deadline is the millisecond to which the timer was rounded up. (With a
-    /// `timer_resolution`, the resolution is added to it, so that no timer is early.) Earlier
-    /// handlers of the same turn are not included, because the time stands still during a turn; see
-    /// [`turn_ns`](Self::turn_ns).
+    /// In `evcore`, the lateness is the time from a timer's deadline to the turn in which the timer
+    /// expired. The deadline is a whole millisecond, rounded up; a `timer_resolution` is added to
+    /// it. The clock stands still during a turn, so the time that earlier handlers of the same turn
+    /// took is not included; see [`turn_ns`](Self::turn_ns).
     #[must_use]
     pub fn timer_lateness_ns(&self) -> &Histogram {
         &self.timer_lateness_ns
@@ -117,7 +114,7 @@ impl Histograms {
     /// The number of posted steps when a turn began. Copies 14 KiB.
     ///
     /// In `evcore`, these are the steps left over or deferred from the turn before, and those
-    /// posted between the turns or by other threads.
+    /// posted since by the program or by other threads.
     #[must_use]
     pub fn posted(&self) -> Histogram {
         self.posted.histogram()
@@ -147,7 +144,7 @@ impl Lengths {
         self.repeats += 1;
     }
 
-    /// Counts the repeated length, and begins to count the repeats of another one.
+    /// Counts the occurrences of the last length, and begins to count those of another one.
     #[inline(never)]
     fn begin(&mut self, length: u64) {
         let last = mem::replace(&mut self.last, length);

@@ -1,4 +1,4 @@
-//! All instruments of a loop; if they are off, a call costs one comparison.
+//! All instruments of a loop. If nothing is on, a call costs one comparison.
 
 use crate::{
     flight_recorder::FlightRecorder, histograms::Histograms, options::InstrumentOptions,
@@ -7,8 +7,8 @@ use crate::{
 
 /// The instruments of a loop that its [options](InstrumentOptions) turn on.
 ///
-/// `R` is a record of something that the loop did, and also the kind of a step. If all instruments
-/// are off, each call is a comparison. The time is in nanoseconds of a monotonic clock.
+/// `R` is a record of something that the loop did, and also the kind of a step. If nothing is on,
+/// each call is a comparison. Times are nanoseconds of a monotonic clock.
 ///
 /// ```
 /// use evcore_instrument::{InstrumentOptions, Instruments};
@@ -42,7 +42,7 @@ struct Set<R> {
 
 /// The calls of the loop.
 impl<R> Instruments<R> {
-    /// The instruments that the options turn on.
+    /// Creates the instruments that the options turn on.
     #[must_use]
     pub fn new(options: InstrumentOptions) -> Self {
         let records = options.flight_records;
@@ -56,14 +56,14 @@ impl<R> Instruments<R> {
         Self(is_on.then(|| Box::new(set)))
     }
 
-    /// Returns whether any instrument is on.
+    /// Returns whether any instrument is on, or turns are [timed](InstrumentOptions::timed).
     #[inline]
     #[must_use]
     pub fn is_on(&self) -> bool {
         self.0.is_some()
     }
 
-    /// Returns whether histograms or a watchdog are on. The loop reads a clock for these.
+    /// Returns whether histograms or a watchdog are on.
     #[must_use]
     pub fn measures(&self) -> bool {
         self.0.as_ref().is_some_and(|set| set.measures())
@@ -83,9 +83,10 @@ impl<R> Instruments<R> {
 
     /// Begins a turn with these numbers of events and of posted steps.
     ///
-    /// `began_ns` is the time of the turn's beginning if the loop has read it. Otherwise the turn
-    /// is measured only if there is a watchdog, for which `read_ns` is called. `unix_ms` returns
-    /// the time of day, and is called only if there is a watchdog.
+    /// `began_ns` is the time of the turn's beginning if the loop has read it. If it is `None`, the
+    /// turn is measured only if there is a watchdog, for which `read_ns` is called. `unix_ms`
+    /// returns the time of day in milliseconds since 1970-01-01T00:00:00 UTC, and is called only if
+    /// there is a watchdog.
     #[inline]
     pub fn begin_turn(
         &mut self,
@@ -107,7 +108,9 @@ impl<R> Instruments<R> {
         }
     }
 
-    /// Ends the turn, if it is measured. Returns the present time and how long the turn took.
+    /// Ends the turn. Returns the present time and how long the turn took.
+    ///
+    /// Returns `None` without a call of `read_ns` if the turn is not measured.
     #[inline]
     pub fn end_turn(&mut self, read_ns: impl FnOnce() -> u64) -> Option<(u64, u64)> {
         let set = self.0.as_mut()?;
@@ -123,7 +126,7 @@ impl<R> Instruments<R> {
         Some((now_ns, took_ns))
     }
 
-    /// Ends the previous step, and begins `next`, if there is one.
+    /// Ends the current step, and begins `next`, if there is one. Has no effect without a watchdog.
     pub fn time_step(&mut self, now_ns: u64, next: Option<R>) {
         let watchdog = self.0.as_mut().and_then(|set| set.watchdog.as_mut());
         match (watchdog, next) {
@@ -152,8 +155,8 @@ impl<R> Instruments<R> {
 
 /// The methods with which a program reads the instruments.
 impl<R> Instruments<R> {
-    /// The distributions of the loop's figures: the length of turns, the lateness of timers, the
-    /// length of queues. `None` if they are [off](InstrumentOptions::histograms).
+    /// The distributions of the loop's figures. `None` if they are
+    /// [off](InstrumentOptions::histograms).
     #[must_use]
     pub fn histograms(&self) -> Option<&Histograms> {
         self.0.as_ref()?.histograms.as_ref()
@@ -171,15 +174,15 @@ impl<R> Instruments<R> {
     }
 
     /// Takes the slowest of the turns that took longer than the limit of the
-    /// [watchdog](InstrumentOptions::watchdog) since the last call. `None` if there was none, or if there
-    /// is no watchdog.
+    /// [watchdog](InstrumentOptions::watchdog) since the last call. `None` if there was none, or if
+    /// there is no watchdog.
     ///
-    /// In `evcore` a turn ends when the next wait begins, so call this after a wait.
+    /// In `evcore` a turn ends when the next wait begins, so its report is there after that wait.
     pub fn take_slow_turn(&mut self) -> Option<SlowTurn<R>> {
         self.0.as_mut()?.watchdog.as_mut()?.take_slow_turn()
     }
 
-    /// The number of turns that took longer than the limit; 0 without a watchdog.
+    /// The number of turns that took longer than the watchdog's limit; 0 without a watchdog.
     #[must_use]
     pub fn slow_turns(&self) -> u64 {
         let watchdog = self.0.as_ref().and_then(|set| set.watchdog.as_ref());

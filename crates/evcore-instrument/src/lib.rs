@@ -17,7 +17,6 @@ pub use options::InstrumentOptions;
 pub use slow_turn::{SlowStep, SlowTurn};
 pub use watchdog::Watchdog;
 
-// Each value may be created on one thread and used on another.
 const _: () = {
     const fn is_send<T: Send>() {}
     is_send::<Histograms>();

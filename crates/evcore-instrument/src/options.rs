@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// Selects the [`Instruments`](crate::Instruments) of a loop. Default: none.
+/// Selects the [`Instruments`](crate::Instruments) of a loop. By default, all are off.
 ///
 /// ```
 /// use evcore_instrument::{InstrumentOptions, Instruments};
@@ -34,8 +34,7 @@ impl InstrumentOptions {
         }
     }
 
-    /// Keeps [`Histograms`](crate::Histograms) of the length of turns, the lateness of timers and the
-    /// length of queues.
+    /// Keeps [`Histograms`](crate::Histograms) of the loop's figures. Default: off.
     ///
     /// They take 100 KiB. In `evcore` each turn reads a clock and takes some 80 instructions more,
     /// and each timer that expires takes 60. A turn takes another 60 if its number of events
@@ -45,38 +44,39 @@ impl InstrumentOptions {
         self
     }
 
-    /// Turns on a watchdog, which finds turns that take longer than a limit. `None` turns it off.
+    /// Turns on a watchdog, which finds turns that take longer than `limit`. `None` turns it off.
     ///
     /// [`take_slow_turn`](crate::Instruments::take_slow_turn) returns the slowest of these turns
-    /// with its longest step, and [`slow_turns`](crate::Instruments::slow_turns) counts them. A
-    /// clock is read for each step, which takes some 30 ns. With a limit of zero, every turn that
-    /// takes any time is slow.
+    /// with its longest step, and [`slow_turns`](crate::Instruments::slow_turns) counts them. With
+    /// a limit of zero, every turn that takes any time is slow. A turn that does not end is not
+    /// found.
     ///
-    /// Work between the last step and the next wait counts for the turn and for no step.
-    /// A turn that does not end is not found.
+    /// A clock is read for each step, which takes some 30 ns. Work between the last step and the
+    /// next wait counts for the turn and for no step.
     pub fn watchdog(mut self, limit: impl Into<Option<Duration>>) -> Self {
         self.watchdog = limit.into();
         self
     }
 
-    /// Keeps the last `records` records of the loop's actions, to be read after something went wrong; 0
-    /// keeps none. They are allocated when the instruments are created.
+    /// Keeps the last `records` records of the loop's actions, to be read after something went
+    /// wrong; 0 keeps none. Their memory is allocated when the instruments are created.
     ///
-    /// [`flight_records`](crate::Instruments::flight_records) returns them. In `evcore` there are
-    /// records of turns and their lengths, steps, plans, the accept lock, tokens that begin and
-    /// end, timers, posts, and stale events. A connection that sends a request makes about four
-    /// records in a turn, so a few hundred records cover the last turns of a busy loop.
+    /// [`flight_records`](crate::Instruments::flight_records) returns them. In `evcore` its enum
+    /// `Record` lists the actions. A connection that sends a request makes about four records in a
+    /// turn, so a few hundred records cover the last turns of a busy loop.
     ///
-    /// In `evcore` a record takes 24 bytes. The recorder costs some 220 instructions for each event, and
-    /// some 550 for a turn with one event, as much as a watchdog. Each turn reads a clock when it ends.
-    /// (With a `timer_resolution`, only turns that begin with a tick read it, and have a length.)
+    /// In `evcore` a record takes 24 bytes. The recorder costs some 220 instructions for each
+    /// event, and some 550 for a turn with one event, as much as a watchdog. Each turn reads a
+    /// clock when it ends. (With a `timer_resolution` and no watchdog, only turns that begin with a
+    /// tick read it, and have a length.)
     pub const fn flight_recorder(mut self, records: usize) -> Self {
         self.flight_records = records;
         self
     }
 
-    /// Times each turn whose beginning the loop passes in, even if no instrument keeps the result.
-    /// [`end_turn`](crate::Instruments::end_turn) returns how long the turn took, for example for a log.
+    /// Times each turn whose beginning the loop passes in, even if every instrument is off.
+    /// [`end_turn`](crate::Instruments::end_turn) returns how long the turn took, for example for a
+    /// log.
     pub const fn timed(mut self, wanted: bool) -> Self {
         self.timed = wanted;
         self

@@ -1,4 +1,4 @@
-//! The watchdog's report on a turn.
+//! The watchdog's report on a slow turn.
 
 use std::time::Duration;
 
@@ -19,12 +19,12 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SlowTurn<K> {
-    /// The number of the turn: 1 is the first turn of the watchdog.
+    /// The number of the turn: the first turn of the watchdog has the number 1.
     pub turn: u64,
     /// The time of day when the turn began, in milliseconds since 1970-01-01T00:00:00 UTC.
     pub began_unix_ms: i64,
-    /// The time that the turn took. (In `evcore`: the time from the end of its wait to the
-    /// beginning of the next wait.)
+    /// The time that the turn took. (In `evcore`: from the end of its wait to the beginning of the
+    /// next wait.)
     pub took: Duration,
     /// The number of its steps.
     pub steps: u64,
@@ -32,8 +32,8 @@ pub struct SlowTurn<K> {
     pub longest: Option<SlowStep<K>>,
 }
 
-/// A step and its duration: from its beginning to that of the next step, or to the end of the
-/// turn's last step.
+/// A step and its duration. The step ends when the next one begins, at
+/// [`end_step`](crate::Watchdog::end_step), or with its turn.
 ///
 /// ```
 /// use evcore_instrument::{SlowStep, Watchdog};
@@ -54,7 +54,7 @@ pub struct SlowStep<K> {
     /// The kind of the step, as it was passed to
     /// [`Watchdog::begin_step`](crate::Watchdog::begin_step).
     pub kind: K,
-    /// The time that the step took. (In `evcore`: the time that the loop took to find the step, plus
-    /// the time that the handler took.)
+    /// The time that the step took. (In `evcore`: the time to find the step, and the time of its
+    /// handler.)
     pub took: Duration,
 }

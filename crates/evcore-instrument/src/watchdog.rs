@@ -1,7 +1,5 @@
 //! Finds the slowest of the turns that took too long, and the longest step of that turn.
 //!
-//! A clock is read at the beginning of each step, which is also the end of the step before.
-//!
 //! Deliberately absent: a report of a turn that never ends. No loop can report its own endless
 //! turn, but a monitor outside of it can, by a heartbeat.
 
@@ -9,7 +7,7 @@ use std::time::Duration;
 
 use crate::slow_turn::{SlowStep, SlowTurn};
 
-/// Finds the slowest of the turns that took longer than a limit, and its longest step.
+/// Finds the slowest of the turns that took longer than a limit, and the longest step of that turn.
 ///
 /// `K` is the kind of a step, for example a token. Times are nanoseconds of a monotonic clock.
 ///
@@ -31,10 +29,8 @@ use crate::slow_turn::{SlowStep, SlowTurn};
 #[derive(Clone, Debug)]
 pub struct Watchdog<K> {
     limit: Duration,
-    /// The number of the current turn.
     turn: u64,
     began_ns: u64,
-    /// The time of day when the current turn began.
     began_unix_ms: i64,
     /// The time at which the current step began. Without a current step, the last time that was
     /// passed in.
@@ -43,7 +39,7 @@ pub struct Watchdog<K> {
     steps: u64,
     longest: Option<SlowStep<K>>,
     slow_turns: u64,
-    /// The slowest turn since it was last taken.
+    /// The slowest turn since the last call of `take_slow_turn`.
     slowest: Option<SlowTurn<K>>,
 }
 
@@ -67,7 +63,7 @@ impl<K> Watchdog<K> {
     }
 
     /// Begins a turn. `unix_ms` is the time of day, in milliseconds since 1970-01-01T00:00:00 UTC;
-    /// the watchdog only reports it.
+    /// the watchdog only reports it. A turn that has not [ended](Self::end_turn) is forgotten.
     pub fn begin_turn(&mut self, now_ns: u64, unix_ms: i64) {
         self.turn += 1;
         self.began_ns = now_ns;
@@ -124,13 +120,13 @@ impl<K> Watchdog<K> {
         }
     }
 
-    /// Takes the slowest of the turns that took longer than the limit since the last call. `None` if
-    /// there was none.
+    /// Takes the slowest of the turns that took longer than the limit since the last call. `None`
+    /// if there was none.
     pub fn take_slow_turn(&mut self) -> Option<SlowTurn<K>> {
         self.slowest.take()
     }
 
-    /// The number of turns that took longer than the limit.
+    /// The number of turns that took longer than the limit, since the watchdog was created.
     #[must_use]
     pub fn slow_turns(&self) -> u64 {
         self.slow_turns

@@ -14,8 +14,7 @@ use crate::{address::Address, stream::Stream};
 ///
 /// `S` is the type of the connection: a [`Stream`], or the connection of a simulator.
 ///
-/// The enum is exhaustive on purpose. The four outcomes require four reactions, and a `match`
-/// should name them all.
+/// The enum is exhaustive on purpose, because each outcome requires a reaction of its own.
 ///
 /// # Examples
 ///
@@ -35,18 +34,17 @@ pub enum Accept<S = Stream> {
     /// The backlog is empty: go back to the poller.
     WouldBlock,
 
-    /// One client cannot be accepted: it has left, or a firewall forbids it. Call `accept` again,
-    /// because other clients may be waiting.
+    /// One client cannot be accepted, for example because it has left, or because a firewall
+    /// forbids it. Call `accept` again, because other clients may be waiting.
     ///
-    /// The error numbers are ECONNABORTED, and EPERM, the error of a firewall. Others are those
-    /// that the Linux manual page accept(2) lists as network errors of the new connection
-    /// (ENETDOWN, EPROTO, ENOPROTOOPT, EHOSTDOWN, ENONET, EHOSTUNREACH, EOPNOTSUPP and
-    /// ENETUNREACH), or as possible with some protocols (ETIMEDOUT, EPROTONOSUPPORT and
-    /// ESOCKTNOSUPPORT). On systems other than Linux, a client whose address is missing has left,
-    /// too.
+    /// The error numbers are ECONNABORTED, EPERM (the error of a firewall), and those that the
+    /// Linux manual page accept(2) lists as network errors of the new connection (ENETDOWN, EPROTO,
+    /// ENOPROTOOPT, EHOSTDOWN, ENONET, EHOSTUNREACH, EOPNOTSUPP and ENETUNREACH) or as errors that
+    /// some kernels return (ETIMEDOUT, EPROTONOSUPPORT and ESOCKTNOSUPPORT). A client of a TCP
+    /// listener for which the system reports no address has left, too.
     ///
-    /// A sandbox that forbids accept(2) returns EPERM for every call. If thousands of calls in a row
-    /// return this outcome, stop watching the listener for a while.
+    /// A sandbox that forbids accept(2) may return EPERM for every call. If thousands of calls in a
+    /// row return this outcome, stop watching the listener for a while.
     Aborted,
 
     /// A resource is exhausted: stop watching the listener for a while.
@@ -62,10 +60,9 @@ impl Accept {
     /// EINTR is not an outcome: an interrupted call is repeated.
     pub(crate) fn from_errno(errno: Errno) -> Option<Self> {
         match errno {
-            // No client waits.
             Errno::AGAIN => Some(Self::WouldBlock),
-            // Linux passes on the network errors that the client's connection has already, and the
-            // refusal of a firewall (PERM). They do not concern the next client.
+            // Linux passes on the pending network errors of the new connection, and the refusal of
+            // a firewall (PERM). The next client may be accepted.
             Errno::CONNABORTED
             | Errno::NETDOWN
             | Errno::PROTO
@@ -80,7 +77,6 @@ impl Accept {
             | Errno::PERM => Some(Self::Aborted),
             #[cfg(any(target_os = "linux", target_os = "android", target_os = "illumos"))]
             Errno::NONET => Some(Self::Aborted),
-            // The limits of `ulimit -n`, of the system (fs.file-max), and the kernel's memory.
             Errno::MFILE => Some(Self::Exhausted(Resource::Process)),
             Errno::NFILE => Some(Self::Exhausted(Resource::System)),
             Errno::NOBUFS | Errno::NOMEM => Some(Self::Exhausted(Resource::Memory)),

@@ -10,7 +10,6 @@ use std::option;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-/// The prefix of the text form of a Unix socket's address.
 const UNIX_PREFIX: &str = "unix:";
 
 /// The address of a listener or of a peer.
@@ -45,11 +44,12 @@ pub enum Address {
     Unix(PathBuf),
     /// A Unix socket that is bound to this abstract name (Linux). Only other programs bind to such
     /// a name, because this crate neither binds nor connects to one. The text form is `unix:@NAME`,
-    /// in which bytes that are not printable ASCII are escaped. This form is not parsed as a name,
-    /// but as the path `@NAME`.
+    /// in which bytes are escaped as by `escape_ascii`. This form is not parsed as a name, but as
+    /// the path `@NAME`.
     Abstract(Box<[u8]>),
-    /// A Unix socket without a path or a name, such as the socket of nearly every client. The text
-    /// form is `unix:`.
+    /// A Unix socket without a path or a name, such as the socket of nearly every client. So is a
+    /// peer whose path leaves no room for a zero byte in the socket address (108 bytes on Linux).
+    /// The text form is `unix:`.
     Unnamed,
 }
 
@@ -173,7 +173,7 @@ impl PartialEq<SocketAddr> for Address {
     }
 }
 
-/// With this, `TcpStream::connect` takes an address.
+/// Lets `TcpStream::connect` take an address.
 impl ToSocketAddrs for Address {
     type Iter = option::IntoIter<SocketAddr>;
 
@@ -215,15 +215,14 @@ pub struct AddressError {
     reason: Reason,
 }
 
-/// Prints the text of `Display`, so that a program whose `main` returns the error, or that unwraps it,
-/// ends with a line that names the remedy.
+/// Prints the text of `Display`, so that a program whose `main` returns the error, or that unwraps
+/// it, ends with a line that names the remedy.
 impl fmt::Debug for AddressError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }
 }
 
-/// The reason why a text is not an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reason {
     NoPath,
@@ -346,7 +345,7 @@ mod tests {
                 let has_flow = matches!(
                     address.tcp(), Some(SocketAddr::V6(v6)) if v6.flowinfo() != 0
                 );
-                // The text form leaves the flow out, as the standard library's text form does.
+                // The text form has no flow, like that of the standard library.
                 if !has_flow {
                     prop_assert_eq!(address.to_string().parse(), Ok(address));
                 }

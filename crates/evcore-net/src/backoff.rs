@@ -1,17 +1,14 @@
-//! The pause in accepting after the descriptors have run out.
+//! The pause in accepting after a resource has run out.
 //!
-//! Without a free descriptor, a listener whose backlog holds a client stays readable, so a loop
-//! that keeps watching it spins. Accepting therefore pauses until a descriptor is closed, or until
-//! a fixed time has passed, whichever comes first.
+//! A listener whose client cannot be accepted stays readable, so a loop that keeps watching it
+//! spins. Accepting therefore pauses until a descriptor is closed or a fixed time has passed.
 //!
-//! The clients wait in the backlog meanwhile.
-//!
-//! This file has no clock and no listener. The caller passes the time, stops watching its listeners
-//! when a pause begins, and watches them again when the pause ends.
+//! This file has no clock and no listener: the caller passes the time and watches the listeners.
 
 use std::time::Duration;
 
-/// The pause of a server that has no descriptor left to accept with.
+/// The pause in accepting after descriptors or memory have run out
+/// ([`Accept::Exhausted`](crate::Accept::Exhausted)). Meanwhile the clients wait in the backlog.
 ///
 /// Times are durations since any fixed point, from a clock that does not go back.
 ///
@@ -57,7 +54,7 @@ impl Backoff {
         }
     }
 
-    /// Begins a pause. A pause that has begun before is extended.
+    /// Begins a pause at `now`. A pause that has begun before is extended.
     pub fn pause(&mut self, now: Duration) {
         self.resumes_at = Some(now.saturating_add(self.pause));
     }
@@ -83,9 +80,9 @@ impl Backoff {
 
     /// The latest end of the pause; `None` if there is no pause.
     ///
-    /// This time stays until [`expire`](Self::expire) or
-    /// [`descriptor_closed`](Self::descriptor_closed) ends the pause, so the end of a pause is
-    /// noticed exactly once, however late.
+    /// A pause whose time is over stays until [`expire`](Self::expire) or
+    /// [`descriptor_closed`](Self::descriptor_closed) ends it, so the loop notices its end exactly
+    /// once, however late.
     #[inline]
     #[must_use]
     pub const fn resumes_at(&self) -> Option<Duration> {

@@ -1,8 +1,7 @@
 //! Connecting to a listener, without waiting for the result.
 //!
-//! The kernel either connects at once or begins to connect. In both cases the caller gets a
-//! [`Stream`], whose first event as a writable socket reports the result. For a timeout the caller
-//! sets a timer.
+//! The caller gets a [`Stream`] that is connected or connecting, whose first event as a writable
+//! socket reports the result. For a timeout, the caller sets a timer.
 
 use std::io;
 use std::net::SocketAddr;
@@ -30,7 +29,8 @@ use crate::{
 /// | [`fast_open`](Self::fast_open) | off |
 /// | [`socket`](Self::socket) | those of [`SocketOptions`] |
 ///
-/// An option that this system or this kind of address does not have is an error, and never ignored.
+/// An option that this system or this kind of address does not have is an error. (Only
+/// [`nodelay`](SocketOptions::nodelay) is ignored for Unix sockets.)
 ///
 /// # Examples
 ///
@@ -63,8 +63,8 @@ impl ConnectOptions {
         }
     }
 
-    /// Sets the address to connect from, for a machine that has several. By default the kernel chooses
-    /// it. Not for Unix sockets.
+    /// Sets the address to connect from, for a machine that has several. By default the kernel
+    /// chooses it. Not for Unix sockets.
     ///
     /// With port 0 the kernel chooses a free port. On Linux it chooses the port only when it
     /// connects, so several connections may share a local port if they lead to different addresses
@@ -75,17 +75,17 @@ impl ConnectOptions {
         self
     }
 
-    /// Sets whether the first bytes may go out with the first segment (TCP Fast Open, RFC 7413): off
-    /// by default.
+    /// Sets whether the first bytes may go out with the first segment (TCP Fast Open, RFC 7413):
+    /// off by default.
     ///
     /// If this machine has a cookie of the server, the stream counts as connected at once, and the
     /// kernel connects with the first [`send`](Stream::send), not with a
     /// [`send_file`](Stream::send_file). Until then the stream has no peer address.
-    /// [`is_delivered`](Stream::is_delivered) returns true before the first bytes are acknowledged. A
-    /// request may arrive twice, so use this only if requests may be repeated.
+    /// [`is_delivered`](Stream::is_delivered) returns true before the first bytes are acknowledged.
+    /// A request may arrive twice, so use this only if requests may be repeated.
     ///
-    /// Linux only. If the flag 0x1 of `net.ipv4.tcp_fastopen`, which is set by default, is not set, the
-    /// kernel refuses the option: [`Error::Unsupported`].
+    /// Linux only. If the flag 0x1 of `net.ipv4.tcp_fastopen`, which is set by default, is not set,
+    /// the kernel refuses the option: [`Error::Unsupported`].
     pub const fn fast_open(mut self, on: bool) -> Self {
         self.fast_open = on;
         self
@@ -106,26 +106,26 @@ impl ConnectOptions {
     /// Begins to connect to `address`, and does not wait for the result.
     ///
     /// `address` is anything that converts into an [`Address`]: a text such as `"127.0.0.1:80"`,
-    /// `"[::1]:80"` or `"unix:/run/server.sock"`, a [`SocketAddr`], or an IP address with a port such
-    /// as `([127, 0, 0, 1], 80)`. Host names are not looked up.
+    /// `"[::1]:80"` or `"unix:/run/server.sock"`, a [`SocketAddr`], or an IP address with a port
+    /// such as `([127, 0, 0, 1], 80)`. Host names are not looked up.
     ///
     /// # The result
     ///
     /// Let the poller watch the stream for writing. The first event comes when the connection is
-    /// made, or has failed. If that has already happened, as is usual for a Unix socket, the event
-    /// comes in the next wait. Then [`take_error`](Stream::take_error) returns the reason for a
-    /// failure, or `None` if the stream is connected.
+    /// made, or has failed. If that has already happened, as for a Unix socket, the event comes in
+    /// the next wait. Then [`take_error`](Stream::take_error) returns the reason for a failure, or
+    /// `None` if the stream is connected.
     ///
-    /// Before that event, calls fail with `WouldBlock` or
+    /// While the stream is connecting, calls fail with `WouldBlock` or
     /// [`NotConnected`](io::ErrorKind::NotConnected). If an address does not answer, the kernel
-    /// gives up only after minutes (Linux: some two minutes). To give up earlier, close the stream
-    /// when a timer of your loop expires.
+    /// gives up only after minutes (by default some two on Linux). To give up earlier, close the
+    /// stream when a timer of your loop expires.
     ///
     /// # Errors
     ///
-    /// - [`Error::BacklogFull`] for a Unix socket whose listener has no room. No event reports room, so
-    ///   try again after a pause. (Only Linux has this error; other systems refuse such a client. Over
-    ///   TCP the connection stays in progress.)
+    /// - [`Error::BacklogFull`] for a Unix socket whose listener has no room. No event reports
+    ///   room, so try again after a pause. (Only Linux has this error; other systems refuse such a
+    ///   client. Over TCP the connection stays in progress.)
     /// - [`Error::Connect`] if connecting has already failed: refused, unreachable, out of
     ///   descriptors or of local ports, or because a path cannot be the address of a socket. The
     ///   reason is its `source`.
@@ -162,7 +162,6 @@ impl ConnectOptions {
         connected.map(Stream::from_socket)
     }
 
-    /// The options of a connect, each with its value if it is set.
     fn settings(&self) -> [Setting<'static>; 2] {
         // All fields are named, so that the compiler reports a forgotten one.
         let Self {
@@ -187,8 +186,7 @@ impl ConnectOptions {
         let fd = setting::tcp_socket(settings, address, tcp, failed("socket"))?;
         if let Some(local) = self.local_address {
             if local.port() == 0 {
-                // An error is ignored, because without the option connections only take more local
-                // ports.
+                // The option only saves local ports, so its error is ignored.
                 let _ = BIND_ADDRESS_NO_PORT.set(&fd, Value::Number(1));
             }
             bind(&fd, &local).map_err(failed("bind"))?;
@@ -228,8 +226,8 @@ fn connect_unix(address: &Address, path: &Path) -> Result<OwnedFd, Error> {
     Ok(fd)
 }
 
-/// Treats a connect as begun if it is in progress or was interrupted by a signal, because the kernel
-/// goes on to connect in both cases.
+/// Treats a connect as begun if it is in progress or was interrupted by a signal, because the
+/// kernel goes on to connect in both cases.
 fn begin(connected: rustix::io::Result<()>) -> rustix::io::Result<()> {
     match connected {
         Err(Errno::INPROGRESS | Errno::INTR) => Ok(()),

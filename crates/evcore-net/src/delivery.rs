@@ -1,9 +1,7 @@
 //! Checks whether the peer of a connection has received all bytes that were sent.
 //!
-//! A `send` that has returned means only that the kernel has the bytes. A slow peer gets them much
-//! later, and before that it cannot send its next request.
-//!
-//! Only this file depends on whether the system can report delivery.
+//! When `send` returns, only the kernel has the bytes. A slow peer may get them much later, and
+//! cannot send its next request before.
 
 #![allow(unsafe_code, reason = "the ioctl is made through libc")]
 

@@ -1,7 +1,6 @@
 //! A stream whose readiness is reported by edges, with its last known readiness.
 //!
-//! This file depends on no poller. The loop is a trait of three calls, which any edge-triggered
-//! loop can implement.
+//! This file depends on no poller: the loop is a trait.
 
 use std::io::{self, ErrorKind, IoSlice};
 use std::os::fd::AsFd;
@@ -9,11 +8,10 @@ use std::os::fd::AsFd;
 use crate::splice_pipe::SplicePipe;
 use crate::transport::Transport;
 
-/// Maximum number of calls for a side of a stream in one turn. It is limited, because the other
-/// streams wait meanwhile.
+/// Maximum number of calls for a side of a stream in one turn, so that other streams get their
+/// turn.
 const CALLS_MAX: u8 = 32;
 
-/// Maximum number of buffers that a vectored call uses.
 const BUFFERS_MAX: usize = 1024;
 
 /// An edge-triggered loop, as an [`EdgeStream`] needs it.
@@ -25,11 +23,12 @@ pub trait EdgeLoop {
     /// calls in each turn.
     fn turn(&self) -> u64;
 
-    /// Makes the loop report a side of a stream again, which has been drained (or filled, for
-    /// sending). On epoll and kqueue there is nothing to do.
+    /// Makes the loop report a side of a stream again, after a call has drained it (or filled it,
+    /// for sending). On epoll and kqueue there is nothing to do.
     fn rearm(&mut self, token: Self::Token, side: Side);
 
-    /// Makes the loop call the stream's handler in the next turn, although nothing is reported for it.
+    /// Makes the loop call the stream's handler in the next turn, although nothing is reported for
+    /// it.
     fn resume(&mut self, token: Self::Token);
 }
 
@@ -56,12 +55,13 @@ pub struct Edges {
 /// A stream that a loop watches edge-triggered, with its readiness.
 ///
 /// An edge-triggered poller reports once that a stream is ready. This type remembers the readiness
-/// until a call has drained the stream, and then makes the loop report the stream again. It is used
-/// as follows:
+/// until a call has drained the stream, and then [rearms](EdgeLoop::rearm) it. It is used as
+/// follows:
 ///
 /// 1. Pass what the poller reports of the stream to [`on_edges`](Self::on_edges).
 /// 2. Then receive and send, until a call fails with [`WouldBlock`](ErrorKind::WouldBlock) or
-///    nothing is left to do. Another report comes only after `WouldBlock`.
+///    nothing is left to do. The next report of a side comes only after a call has drained it (or
+///    filled it, for sending).
 ///
 /// If you did not receive because sending blocked, receive and send after the next report. Data
 /// that arrived in the meantime causes no further report.
@@ -108,12 +108,9 @@ pub struct Edges {
 pub struct EdgeStream<S, T> {
     stream: S,
     token: T,
-    /// True if the stream was reported as readable, and no call has drained it since.
     readable: bool,
-    /// True if the stream was reported as writable, and no call has filled the socket's buffer
-    /// since.
     writable: bool,
-    /// True if the end, a hang-up or an error was reported. It is not reported again, so a short
+    /// The end, a hang-up or an error was reported. The poller does not report it again, so a short
     /// read does not drain the stream.
     ending: bool,
     /// Number of calls of each side in `turn`.
@@ -123,17 +120,18 @@ pub struct EdgeStream<S, T> {
 }
 
 impl<S: Transport, T: Copy> EdgeStream<S, T> {
-    /// Receives as [`Stream::recv`](crate::Stream::recv) does. 0 means the end of the stream, after
-    /// which the stream remains readable.
+    /// Receives as [`Stream::recv`](crate::Stream::recv) does. At the end of the stream (0), the
+    /// stream remains readable.
     ///
-    /// A short read drains the stream, unless the end was reported. A read that urgent data or
-    /// passed descriptors end early counts as a short read as well. If the peer may send these,
-    /// receive by [`read_with`](Self::read_with).
+    /// A short read drains the stream, unless the end, a hang-up or an error was reported. A read
+    /// that urgent data or passed descriptors end early counts as a short read as well. If the peer
+    /// may send these, receive by [`read_with`](Self::read_with).
     ///
     /// # Errors
     ///
     /// The errors of [`Stream::recv`](crate::Stream::recv); [`WouldBlock`](ErrorKind::WouldBlock)
-    /// without a system call if the stream is drained.
+    /// without a system call if the stream is drained or the side has had its 32 calls in this
+    /// turn.
     #[inline]
     pub fn recv<E: EdgeLoop<Token = T>>(
         &mut self,
@@ -148,13 +146,15 @@ impl<S: Transport, T: Copy> EdgeStream<S, T> {
         Ok(received)
     }
 
-    /// Sends as [`Stream::send`](crate::Stream::send) does. If it sends less than `bytes`, the next call
-    /// fails with [`WouldBlock`](ErrorKind::WouldBlock).
+    /// Sends as [`Stream::send`](crate::Stream::send) does. If it sends less than `bytes`, further
+    /// calls fail with [`WouldBlock`](ErrorKind::WouldBlock) until the poller reports the stream as
+    /// writable.
     ///
     /// # Errors
     ///
     /// The errors of [`Stream::send`](crate::Stream::send); [`WouldBlock`](ErrorKind::WouldBlock)
-    /// without a system call if the socket's buffer is full.
+    /// without a system call if the socket's buffer is full or the side has had its 32 calls in
+    /// this turn.
     #[inline]
     pub fn send<E: EdgeLoop<Token = T>>(&mut self, ev: &mut E, bytes: &[u8]) -> io::Result<usize> {
         let sent = self.write_with(ev, |stream| stream.send(bytes))?;
@@ -187,8 +187,8 @@ impl<S: Transport, T: Copy> EdgeStream<S, T> {
         Ok(received)
     }
 
-    /// Sends as [`send`](Self::send) does, from several buffers, one after another. At most 1,024 of
-    /// them are used.
+    /// Sends as [`send`](Self::send) does, from several buffers, one after another. At most 1,024
+    /// of them are used.
     ///
     /// # Errors
     ///
@@ -198,7 +198,6 @@ impl<S: Transport, T: Copy> EdgeStream<S, T> {
         ev: &mut E,
         buffers: &[IoSlice<'_>],
     ) -> io::Result<usize> {
-        // A call takes no more buffers.
         let buffers = &buffers[..buffers.len().min(BUFFERS_MAX)];
         let sent = self.write_with(ev, |stream| stream.send_vectored(buffers))?;
         if sent < buffers.iter().map(|buffer| buffer.len()).sum() {
@@ -207,15 +206,15 @@ impl<S: Transport, T: Copy> EdgeStream<S, T> {
         Ok(sent)
     }
 
-    /// Fills a pipe as [`SplicePipe::fill_from`] does. 0 means the end of the stream, after which the
-    /// stream remains readable.
+    /// Fills a pipe as [`SplicePipe::fill_from`] does. At the end of the stream (0), the stream
+    /// remains readable.
     ///
-    /// A short read drains the stream, as in [`recv`](Self::recv).
+    /// A short read drains the stream, as in [`recv`](Self::recv). A pipe in the kernel reports no
+    /// short reads, so only `WouldBlock` drains the stream then.
     ///
     /// # Errors
     ///
-    /// The errors of [`Stream::recv`](crate::Stream::recv); [`WouldBlock`](ErrorKind::WouldBlock)
-    /// without a system call if the stream is drained.
+    /// The errors of [`recv`](Self::recv).
     ///
     /// # Panics
     ///
@@ -257,7 +256,8 @@ impl<S, T: Copy> EdgeStream<S, T> {
     ///
     /// # Errors
     ///
-    /// The errors of `read`; [`WouldBlock`](ErrorKind::WouldBlock) if the stream is drained.
+    /// The errors of `read`; [`WouldBlock`](ErrorKind::WouldBlock) without a call of `read` if the
+    /// stream is drained or the side has had its 32 calls in this turn.
     #[inline]
     pub fn read_with<E: EdgeLoop<Token = T>, R>(
         &mut self,
@@ -280,7 +280,8 @@ impl<S, T: Copy> EdgeStream<S, T> {
     ///
     /// # Errors
     ///
-    /// The errors of `write`; [`WouldBlock`](ErrorKind::WouldBlock) if the socket's buffer is full.
+    /// The errors of `write`; [`WouldBlock`](ErrorKind::WouldBlock) without a call of `write` if
+    /// the socket's buffer is full or the side has had its 32 calls in this turn.
     #[inline]
     pub fn write_with<E: EdgeLoop<Token = T>, R>(
         &mut self,
@@ -322,10 +323,11 @@ impl<S, T: Copy> EdgeStream<S, T> {
         false
     }
 
-    /// Takes note of the readiness that the poller reports.
+    /// Records the readiness that the poller reports.
     ///
-    /// False readiness does no harm, because a call that fails with `WouldBlock` corrects it. So you can
-    /// report the stream as readable to make the next receive call try, for example before an eviction.
+    /// False readiness does no harm, because a call that fails with `WouldBlock` corrects it. So
+    /// you can report the stream as readable to make the next receive call try, for example before
+    /// an eviction.
     #[inline]
     pub fn on_edges(&mut self, edges: Edges) {
         self.ending |= edges.ending;

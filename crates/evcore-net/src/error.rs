@@ -36,7 +36,7 @@ pub enum Error {
     #[error(transparent)]
     InvalidAddress(#[from] AddressError),
 
-    /// Another socket listens at the address.
+    /// Another socket uses the address.
     ///
     /// If the address will be free soon, let the listener [try
     /// again](crate::ListenerOptions::retry_in_use).
@@ -163,7 +163,8 @@ pub enum Error {
         source: io::Error,
     },
 
-    /// The listener at the path has no room for another client. No event reports when it has room again.
+    /// The listener at the path has no room for another client. No event reports when it has room
+    /// again.
     #[error("cannot connect to {address}: its backlog is full; try again after a pause")]
     BacklogFull {
         /// The requested address.
@@ -190,8 +191,8 @@ pub enum Error {
     },
 }
 
-/// Prints the text of `Display`, so that a program whose `main` returns the error, or that unwraps it,
-/// ends with a line that names the remedy.
+/// Prints the text of `Display`, so that a program whose `main` returns the error, or that unwraps
+/// it, ends with a line that names the remedy.
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
@@ -203,13 +204,9 @@ impl Error {
     pub(crate) fn listen(address: &Address, call: &'static str, errno: Errno) -> Self {
         let address = address.clone();
         match errno {
-            // Another socket is bound there.
             Errno::ADDRINUSE => Self::AddressInUse { address },
-            // No interface has the address.
             Errno::ADDRNOTAVAIL => Self::AddressNotAvailable { address },
-            // A low port, or a directory that may not be written.
             Errno::ACCESS => Self::PermissionDenied { address },
-            // A directory on the path is missing, or is a file.
             Errno::NOENT | Errno::NOTDIR if address.is_unix() => Self::UnusablePath {
                 address,
                 source: PathError::NoDirectory,
@@ -225,7 +222,8 @@ impl Error {
     /// The error when `call` fails with `errno` while a connection is opened to `address`.
     pub(crate) fn connect(address: &Address, call: &'static str, errno: Errno) -> Self {
         let address = address.clone();
-        // Only Unix sockets have this error. A TCP connection never waits for room in a backlog.
+        // For a Unix socket, this number means a full backlog. (A TCP connection stays in progress
+        // then.)
         if address.is_unix() && errno == Errno::AGAIN {
             return Self::BacklogFull { address };
         }
@@ -236,7 +234,6 @@ impl Error {
         }
     }
 
-    /// Returns the standard library's kind for this error.
     fn kind(&self) -> io::ErrorKind {
         match self {
             Self::AddressInUse { .. } => io::ErrorKind::AddrInUse,
@@ -258,7 +255,7 @@ impl Error {
 }
 
 impl From<Infallible> for Error {
-    /// Is never called, because an [`Address`] is already an address.
+    /// Is never called, because converting an [`Address`] into itself cannot fail.
     fn from(never: Infallible) -> Self {
         match never {}
     }

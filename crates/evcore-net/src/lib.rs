@@ -54,7 +54,7 @@ pub use splice_pipe::SplicePipe;
 pub use stream::Stream;
 pub use transport::Transport;
 
-// Each may be made on one thread and used on another.
+// A value of each type can move to another thread.
 const _: () = {
     const fn is_send<T: Send>() {}
     is_send::<Listener>();

@@ -1,8 +1,8 @@
 //! A socket that clients connect to.
 //!
-//! A listener is bound by this process, or inherited from the process that bound it. Both work
-//! alike. A listener does not wait. When its descriptor is readable, accept until the backlog is empty,
-//! or until the turn has no time for more connections.
+//! A listener is bound by this process, or inherited from the process that bound it. When its
+//! descriptor is readable, accept until the backlog is empty, or until the turn has no time for
+//! more connections.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -42,16 +42,15 @@ pub struct Listener {
     address: Address,
     /// True if the listener has `TCP_NODELAY`, so that its connections get it too.
     nodelay: bool,
-    /// The file of a Unix socket with a path.
     file: Option<SocketFile>,
 }
 
 impl Listener {
     /// Takes over a listener that another process, or other code, has bound.
     ///
-    /// The descriptor becomes close-on-exec, and the listener becomes non-blocking for every process
-    /// that shares it. Its options stay as they are, and connections get `TCP_NODELAY` if the listener
-    /// has it.
+    /// The descriptor becomes close-on-exec, and the listener becomes non-blocking for every
+    /// process that shares it. Its options stay as they are, and connections get `TCP_NODELAY` if
+    /// the listener has it.
     ///
     /// The [file](Self::file) of a Unix listener is the socket that is at its path now. If the path
     /// is relative, this process has to be in the directory in which the listener was bound.
@@ -59,8 +58,8 @@ impl Listener {
     /// # Errors
     ///
     /// [`Error::NotListening`] if it is not a TCP or Unix socket that listens, and
-    /// [`Error::Inherit`] for an error of the system. The descriptor is closed then. Apple's systems
-    /// report a socket that does not listen only in [`accept`](Self::accept).
+    /// [`Error::Inherit`] for an error of the system. The descriptor is closed then. Apple's
+    /// systems report a socket that does not listen only in [`accept`](Self::accept).
     ///
     /// # Examples
     ///
@@ -102,7 +101,7 @@ impl Listener {
         })
     }
 
-    /// A listener around a TCP socket that listens and has all its options.
+    /// Expects a TCP socket that listens and has all its options.
     pub(crate) fn from_tcp(fd: OwnedFd) -> rustix::io::Result<Self> {
         let nodelay = sockopt::tcp_nodelay(&fd)?;
         Ok(Self {
@@ -113,7 +112,6 @@ impl Listener {
         })
     }
 
-    /// A listener around a Unix socket that listens, and its file.
     pub(crate) const fn from_unix(fd: OwnedFd, address: Address, file: SocketFile) -> Self {
         Self {
             fd,
@@ -123,8 +121,7 @@ impl Listener {
         }
     }
 
-    /// A listener around a socket that other code has bound; `AFNOSUPPORT` if it is neither TCP nor
-    /// Unix.
+    /// Fails with `AFNOSUPPORT` if the socket is neither TCP nor Unix.
     fn inherited(fd: OwnedFd) -> rustix::io::Result<Self> {
         let address = sys::address(getsockname(&fd)?)?;
         let file = match address.path().map(SocketFile::at) {
@@ -139,7 +136,8 @@ impl Listener {
         })
     }
 
-    /// Accepts one connection if one is waiting. One system call, which never blocks.
+    /// Accepts one connection if one is waiting. Makes one system call, repeated only if a signal
+    /// interrupts it. Does not block.
     ///
     /// On systems other than Linux, a listener with `TCP_NODELAY` takes one more call; on Apple's
     /// systems, every accept takes three more.
@@ -159,7 +157,7 @@ impl Listener {
         }
     }
 
-    /// The address of the listener, with the actual port if port 0 was given. No system call.
+    /// The address of the listener, with the actual port if port 0 was given. Makes no system call.
     #[inline]
     #[must_use]
     pub const fn local_addr(&self) -> &Address {
@@ -168,7 +166,8 @@ impl Listener {
 
     /// The file of a Unix listener. Remove it when the last process that serves the listener ends.
     ///
-    /// `None` for TCP, for an abstract name, and for an inherited listener whose file is gone.
+    /// `None` for TCP, for an abstract name, and for an inherited listener without a socket at its
+    /// path.
     #[must_use]
     pub const fn file(&self) -> Option<&SocketFile> {
         self.file.as_ref()
@@ -209,7 +208,6 @@ impl Listener {
         Ok(fcntl_setfd(&self.fd, flags)?)
     }
 
-    /// The outcome for a socket that the kernel has accepted.
     #[inline]
     fn outcome(&self, fd: OwnedFd, peer: Option<SocketAddrAny>) -> Accept {
         let peer = match peer.map(sys::address) {
@@ -235,7 +233,8 @@ impl AsFd for Listener {
 }
 
 impl From<Listener> for OwnedFd {
-    /// The descriptor. It stays non-blocking and close-on-exec.
+    /// Returns the descriptor, non-blocking, and close-on-exec unless
+    /// [`set_inheritable`](Listener::set_inheritable) is on.
     fn from(listener: Listener) -> Self {
         listener.fd
     }

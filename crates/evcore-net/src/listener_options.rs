@@ -18,8 +18,9 @@ use crate::socket_options::SocketOptions;
 /// | [`retry_in_use`](Self::retry_in_use) | off |
 /// | [`socket`](Self::socket) | those of [`SocketOptions`] |
 ///
-/// An option that this system or this kind of address does not have is an error, and never ignored.
-/// It is refused before a socket is made.
+/// An option that this system or this kind of address does not have is an error. (Only
+/// [`reuse_address`](Self::reuse_address) and [`nodelay`](SocketOptions::nodelay) are ignored for
+/// Unix sockets.)
 ///
 /// # Examples
 ///
@@ -39,11 +40,9 @@ pub struct ListenerOptions {
     pub(crate) reuse_address: bool,
     pub(crate) reuse_port: bool,
     pub(crate) v6_only: bool,
-    /// Zero if connections are reported at once.
+    /// Zero if it is off.
     pub(crate) defer_accept: Duration,
-    /// Maximum number of pending connections.
     pub(crate) fast_open: u32,
-    /// The permissions of the socket's file.
     pub(crate) mode: Option<u32>,
     pub(crate) retry_in_use: bool,
     pub(crate) socket: SocketOptions,
@@ -78,18 +77,18 @@ impl ListenerOptions {
     /// Sets whether to listen at an address that connections of an earlier listener still use
     /// (`SO_REUSEADDR`): on by default, so that a server can be restarted.
     ///
-    /// This option does not let two listeners share an address.
+    /// This option does not let two listeners share an address. It has no effect on Unix sockets.
     pub const fn reuse_address(mut self, on: bool) -> Self {
         self.reuse_address = on;
         self
     }
 
-    /// Sets whether other sockets may listen at the same address, each with a backlog of its own: off
-    /// by default.
+    /// Sets whether other sockets may listen at the same address, each with a backlog of its own:
+    /// off by default.
     ///
     /// Linux (`SO_REUSEPORT`) and FreeBSD (`SO_REUSEPORT_LB`) spread the connections over them.
-    /// NetBSD and macOS let them bind, and do not specify which of them gets a connection. The
-    /// option is not available on illumos, or for Unix sockets.
+    /// NetBSD, OpenBSD and macOS let them bind, and do not specify which of them gets a connection.
+    /// The option is not available on illumos, or for Unix sockets.
     pub const fn reuse_port(mut self, on: bool) -> Self {
         self.reuse_port = on;
         self
@@ -117,12 +116,13 @@ impl ListenerOptions {
         self
     }
 
-    /// Sets the maximum number of pending connections whose first segment carried data (TCP Fast Open,
-    /// RFC 7413). The default is 0: none.
+    /// Sets the maximum number of pending connections whose first segment carried data (TCP Fast
+    /// Open, RFC 7413). The default is 0: none.
     ///
     /// A request may then arrive twice, so use this only if requests may be repeated. Linux and
-    /// FreeBSD only. The kernel silently ignores it unless the administrator allows it: on Linux by the
-    /// flag 0x2 of `net.ipv4.tcp_fastopen`, on FreeBSD by `net.inet.tcp.fastopen.server_enable`.
+    /// FreeBSD only. The kernel silently ignores it unless the administrator allows it: on Linux by
+    /// the flag 0x2 of `net.ipv4.tcp_fastopen`, on FreeBSD by
+    /// `net.inet.tcp.fastopen.server_enable`.
     pub const fn fast_open(mut self, pending_max: u32) -> Self {
         self.fast_open = pending_max;
         self
@@ -138,11 +138,11 @@ impl ListenerOptions {
         self
     }
 
-    /// Sets whether to retry while the address is in use, 5 times with a pause of 500 ms before each
-    /// retry: off by default. (nginx makes five attempts in all, with the same pause.)
+    /// Sets whether to retry while the address is in use, 5 times with a pause of 500 ms before
+    /// each retry: off by default. (nginx makes five attempts in all, with the same pause.)
     ///
     /// It is for a server that starts while its predecessor is still ending. While it retries,
-    /// [`bind`](Self::bind) blocks the thread for at most 2.5 s, and signals do not interrupt it. If
+    /// [`bind`](Self::bind) sleeps for at most 2.5 s in all, and signals do not interrupt it. If
     /// the server has to stop meanwhile, use [`bind_with`](Self::bind_with).
     pub const fn retry_in_use(mut self, on: bool) -> Self {
         self.retry_in_use = on;

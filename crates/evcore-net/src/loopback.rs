@@ -10,17 +10,15 @@ use rustix::net::sockopt;
 
 use crate::{accept::Accept, address::Address, listener::Listener, stream::Stream};
 
-/// Any free port of the loopback interface.
 pub(crate) const LOCALHOST: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0));
 
-/// Both ends of a connection: the server's and the client's.
 pub(crate) fn connected_pair() -> (Stream, TcpStream) {
     let listener = Listener::bind(LOCALHOST).unwrap();
     let client = TcpStream::connect(listener.local_addr()).unwrap();
     (accept_one(&listener).0, client)
 }
 
-/// Accepts a client that has connected. Its connection may reach the backlog a moment later.
+/// Waits, because the connection may reach the backlog a moment after the client has connected.
 pub(crate) fn accept_one(listener: &Listener) -> (Stream, Address) {
     wait_readable(listener);
     match listener.accept().unwrap() {
@@ -29,12 +27,10 @@ pub(crate) fn accept_one(listener: &Listener) -> (Stream, Address) {
     }
 }
 
-/// Waits until the descriptor has data, a connection or an error to report.
 pub(crate) fn wait_readable(fd: impl AsFd) {
     wait_for(PollFlags::IN, fd);
 }
 
-/// Waits until the descriptor has room, or an error to report.
 pub(crate) fn wait_writable(fd: impl AsFd) {
     wait_for(PollFlags::OUT, fd);
 }
@@ -55,8 +51,7 @@ pub(crate) fn reset(client: TcpStream) {
     drop(client);
 }
 
-/// Some 16 MB, more than the buffers of a connection hold. A comparison with the received bytes
-/// finds a missing piece, and a piece that comes twice.
+/// Some 16 MB, more than the buffers of a connection hold.
 pub(crate) fn many_bytes() -> Vec<u8> {
     let piece: Vec<u8> = (0..65_521_u32).flat_map(u32::to_le_bytes).collect();
     piece.repeat(64)

@@ -1,7 +1,6 @@
 //! Makes the socket of a listener, with the calls in the order that the kernel requires.
 //!
-//! Options that are not available are refused before a socket is made. A failure after that leaves
-//! neither a socket nor a file behind.
+//! Options that are not available are refused before a socket is made.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -53,10 +52,10 @@ impl ListenerOptions {
     /// `([127, 0, 0, 1], 80)`. With port 0, the kernel chooses a free port. Host names are not
     /// looked up.
     ///
-    /// If there is a Unix socket at the path on which no server listens any more, it is replaced. To
-    /// find that out, this function connects to it. Two servers that start at the same path at the same
-    /// instant may each mistake the socket of the other for a stale one. The process that starts them
-    /// has to prevent that.
+    /// If there is a Unix socket at the path on which no server listens any more, it is replaced.
+    /// To find that out, this function connects to it. Two servers that start at the same path at
+    /// the same instant may each mistake the socket of the other for a stale one. The process that
+    /// starts them has to prevent that.
     ///
     /// # Errors
     ///
@@ -97,8 +96,8 @@ impl ListenerOptions {
     /// Makes a listener like [`bind`](Self::bind), and calls `pause` instead of sleeping before a
     /// retry.
     ///
-    /// `pause` is called with the length of the pause, if [`retry_in_use`](Self::retry_in_use) is on
-    /// and the address is in use. If it returns [`ControlFlow::Break`], the error is returned at
+    /// `pause` is called with the length of the pause, if [`retry_in_use`](Self::retry_in_use) is
+    /// on and the address is in use. If it returns [`ControlFlow::Break`], the error is returned at
     /// once.
     ///
     /// # Errors
@@ -137,7 +136,7 @@ impl ListenerOptions {
     }
 }
 
-/// Tries once to make a listener.
+/// Makes one attempt.
 fn open(options: &ListenerOptions, address: &Address) -> Result<Listener, Error> {
     let of_listener = settings(options, address);
     let of_socket = options.socket.settings(address);
@@ -151,7 +150,6 @@ fn open(options: &ListenerOptions, address: &Address) -> Result<Listener, Error>
     }
 }
 
-/// The options of a listener, each with its value if it is set.
 fn settings(options: &ListenerOptions, address: &Address) -> [Setting<'static>; 6] {
     // All fields are named, so that the compiler reports a forgotten one.
     let ListenerOptions {
@@ -216,7 +214,7 @@ fn bind_to_path(fd: &OwnedFd, address: &Address, path: &Path) -> Result<SocketFi
 
     let name = SocketAddrUnix::new(path).map_err(failed("bind"))?;
     match bind(fd, &name) {
-        // There is a file at the path, perhaps a socket that a server has left.
+        // Perhaps a server that has ended left its socket there.
         Err(Errno::ADDRINUSE) => {
             remove_stale(address, path, &name)?;
             bind(fd, &name).map_err(failed("bind"))?;
@@ -225,8 +223,7 @@ fn bind_to_path(fd: &OwnedFd, address: &Address, path: &Path) -> Result<SocketFi
     }
     match SocketFile::at(path) {
         Ok(AtPath::Socket(file)) => Ok(file),
-        // The socket is not at its path: another server took it for stale, because it does not
-        // listen yet, and has replaced it.
+        // Another server took the socket for stale, because it does not listen yet, and removed it.
         Ok(AtPath::Other(_)) | Err(Errno::NOENT) => {
             Err(Error::listen(address, "bind", Errno::ADDRINUSE))
         }
@@ -266,7 +263,7 @@ fn finish_unix(
     if let Some(mode) = options.mode {
         fs::set_permissions(path, fs::Permissions::from_mode(mode)).map_err(|error| {
             match errno_of(&error) {
-                // Another server has replaced the socket, as in `bind_to_path`.
+                // Another server has removed the socket, as in `bind_to_path`.
                 Errno::NOENT => ("bind", Errno::ADDRINUSE),
                 errno => ("chmod", errno),
             }

@@ -1,7 +1,7 @@
 //! Retries while an address is in use.
 //!
-//! This file defines the length of a pause. The caller waits, and decides whether to go on. So
-//! tests do not wait, and a server that has to stop can give up waiting for its address.
+//! The caller waits, and decides whether to go on. So tests do not wait, and a server that has to
+//! stop can give up.
 
 use std::ops::ControlFlow;
 use std::time::Duration;

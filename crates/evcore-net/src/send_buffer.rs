@@ -6,9 +6,9 @@ use std::io::{self, ErrorKind, IoSlice, Write};
 
 /// Bytes that wait until a non-blocking connection takes them, in their order and up to a bound.
 ///
-/// A program sends through it, and calls [`flush`](Self::flush) when the connection is writable again.
-/// When the buffer [has no room](Self::has_room) the program stops producing, for example by not
-/// reading from the other side, until the bytes that wait have fallen to the low mark.
+/// A program sends through it, and calls [`flush`](Self::flush) when the connection is writable
+/// again. When the buffer [has no room](Self::has_room) the program stops producing, for example by
+/// not reading from the other side, until the bytes that wait have fallen to the low mark.
 ///
 /// The connection can be any [`Write`] that fails with [`WouldBlock`](ErrorKind::WouldBlock): a
 /// [`Stream`](crate::Stream), or a session of TLS over one. An empty buffer holds no memory.
@@ -36,8 +36,6 @@ pub struct SendBuffer {
     waiting: VecDeque<u8>,
     limit: usize,
     low_mark: usize,
-    /// True if bytes were refused or the bound was reached, and the waiting bytes have not fallen to the
-    /// low mark since.
     is_full: bool,
 }
 
@@ -53,8 +51,8 @@ impl SendBuffer {
         }
     }
 
-    /// Sets the number of bytes at which a buffer that was full has room again. A number that is not
-    /// below the bound counts as one less than the bound.
+    /// Sets the number of bytes at which a buffer that was full has room again. A number that is
+    /// not below the bound counts as one less than the bound.
     #[must_use]
     pub fn with_low_mark(mut self, low_mark: usize) -> Self {
         self.low_mark = low_mark.min(self.limit.saturating_sub(1));
@@ -64,13 +62,14 @@ impl SendBuffer {
     /// Sends the bytes that wait, then `bytes`, until the connection would block, and keeps the
     /// rest.
     ///
-    /// Returns the number of `bytes` that it has sent or kept. If that is less than their length, the
-    /// buffer is full. A message that must not be cut fits if it is not longer than
+    /// Returns the number of `bytes` that it has sent or kept. If that is less than their length,
+    /// the buffer is full. A message that must not be cut fits if it is not longer than
     /// [`room`](Self::room).
     ///
     /// # Errors
     ///
-    /// The errors of the connection, except `WouldBlock`.
+    /// The errors of the connection, except `WouldBlock`; [`WriteZero`](ErrorKind::WriteZero) if it
+    /// takes no bytes and reports no error. Some of `bytes` may have been sent before the error.
     pub fn send(&mut self, to: &mut impl Write, bytes: &[u8]) -> io::Result<usize> {
         match self.flush(to) {
             Ok(()) => {}
@@ -88,8 +87,8 @@ impl SendBuffer {
         Ok(sent + self.push(&bytes[sent..]))
     }
 
-    /// Keeps `bytes` for the next [`flush`](Self::flush). Returns the number of bytes kept, which is
-    /// less than their length if the buffer is full.
+    /// Keeps `bytes` for the next [`flush`](Self::flush). Returns the number of bytes kept, which
+    /// is less than their length if the buffer is full.
     pub fn push(&mut self, bytes: &[u8]) -> usize {
         let kept = bytes.len().min(self.room());
         self.waiting.extend(&bytes[..kept]);
@@ -101,7 +100,8 @@ impl SendBuffer {
     ///
     /// # Errors
     ///
-    /// [`WouldBlock`](ErrorKind::WouldBlock) if some are left, and the other errors of the connection.
+    /// [`WouldBlock`](ErrorKind::WouldBlock) if some are left, and the other errors of
+    /// [`send`](Self::send).
     pub fn flush(&mut self, to: &mut impl Write) -> io::Result<()> {
         while !self.waiting.is_empty() {
             let (first, second) = self.waiting.as_slices();
@@ -140,7 +140,7 @@ impl SendBuffer {
     }
 }
 
-/// The number of bytes that a call has written: at least one.
+/// Writes at least one byte, or fails.
 fn write(to: &mut impl Write, parts: &[IoSlice<'_>]) -> io::Result<usize> {
     loop {
         match to.write_vectored(parts) {
@@ -151,7 +151,6 @@ fn write(to: &mut impl Write, parts: &[IoSlice<'_>]) -> io::Result<usize> {
     }
 }
 
-/// Prints the marks and the number of bytes that wait.
 impl fmt::Debug for SendBuffer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SendBuffer")
@@ -169,7 +168,7 @@ mod tests {
 
     use proptest::prelude::*;
 
-    /// A peer that takes `room` more bytes, at most 7 in each call, and then would block.
+    /// Takes `room` more bytes, at most 7 in each call, and then would block.
     #[derive(Default)]
     struct Peer {
         taken: Vec<u8>,

@@ -20,10 +20,11 @@ impl Stream {
     ///
     /// # Cost
     ///
-    /// On Linux it is one call of sendfile(2), which copies nothing to the process. On other
-    /// systems, and if the kernel refuses that call for this file, the process reads at most 16 KiB
-    /// and then sends them, which takes two system calls and copies the bytes twice. Like every
-    /// read of a file, it blocks while the disk reads the parts that are not in the page cache.
+    /// On Linux it is one call of sendfile(2), which copies nothing to the process. If the kernel
+    /// refuses that call, and on other systems, the process reads at most 16 KiB and then sends
+    /// them, which takes two system calls (after a refusal, three in all) and copies the bytes
+    /// twice. Like every read of a file, it blocks while the disk reads the parts that are not in
+    /// the page cache.
     ///
     /// # Errors
     ///
@@ -56,7 +57,6 @@ impl Stream {
     }
 }
 
-/// [`Stream::send_file`] for any stream socket.
 pub(crate) fn send_file(
     stream: impl AsFd,
     file: BorrowedFd<'_>,
@@ -146,7 +146,6 @@ mod tests {
 
     type SendFile = fn(&Stream, &File, u64, usize) -> io::Result<usize>;
 
-    /// The two ways of sending: by the kernel, and by copying.
     const WAYS: [SendFile; 2] = [
         |stream, file, offset, count| stream.send_file(file, offset, count),
         |stream, file, offset, count| {

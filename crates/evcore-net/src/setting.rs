@@ -11,7 +11,6 @@ use crate::error::Error;
 use crate::socket_option::{MULTIPATH, SocketOption, Value};
 use crate::sys;
 
-/// An option, and its value if it is set.
 pub(crate) type Setting<'a> = (&'static SocketOption, Option<Value<'a>>);
 
 /// Refuses an option that this system or a socket of this address does not have. No system call.
@@ -19,7 +18,7 @@ pub(crate) fn refuse_unsupported(
     settings: [&[Setting<'_>]; 2],
     address: &Address,
 ) -> Result<(), Error> {
-    // Usually few options are set, so only the set ones are looked up.
+    // Most options are not set, and need no look-up.
     let set = settings
         .into_iter()
         .flatten()
@@ -58,7 +57,6 @@ pub(crate) fn tcp_socket(
     Ok(fd)
 }
 
-/// The error if the system refuses an option with `errno`.
 fn refused_by_system(option: &SocketOption, address: &Address, errno: Errno) -> Error {
     match errno {
         // Some kernels have an option only for other kinds of sockets.

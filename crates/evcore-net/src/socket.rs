@@ -1,6 +1,6 @@
 //! The calls of a connected socket, for any type that owns it.
 //!
-//! Each function makes one system call, repeated only if a signal interrupts it.
+//! Each call of a socket is one system call, repeated only if a signal interrupts it.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -39,7 +39,7 @@ pub(crate) fn recv_buf(fd: impl AsFd, buffer: &mut Vec<u8>) -> io::Result<usize>
     Ok(received)
 }
 
-/// Panics if `buffer` has no room, because a call would receive 0 bytes, which means the end.
+/// Panics if `buffer` has no room, because receiving 0 bytes would mean the end.
 #[inline]
 pub(crate) fn assert_has_room(buffer: &Vec<u8>) {
     assert!(

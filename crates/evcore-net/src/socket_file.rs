@@ -13,8 +13,8 @@ use rustix::net::{SocketAddrUnix, connect};
 
 use crate::sys;
 
-/// The file of a Unix [`Listener`](crate::Listener). Its method [`remove`](Self::remove) removes
-/// only this file, and never a file that has replaced it.
+/// The file of a Unix [`Listener`](crate::Listener). Its method [`remove`](Self::remove) does
+/// nothing if another file has replaced this one.
 ///
 /// Closing a listener leaves its file, because other processes may share the listener. The last
 /// process that serves it removes the file, such as a master that outlives its workers and has not
@@ -38,13 +38,12 @@ use crate::sys;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SocketFile {
-    /// The path. It is absolute, because the server may change its directory.
+    /// Absolute, because the server may change its directory.
     path: PathBuf,
     identity: Identity,
 }
 
 impl SocketFile {
-    /// The file that is at `path` now.
     pub(crate) fn at(path: &Path) -> Result<AtPath, Errno> {
         let found = fs::symlink_metadata(path).map_err(|error| errno_of(&error))?;
         let kind = found.file_type();
@@ -66,9 +65,10 @@ impl SocketFile {
     /// Removes the file, unless it is gone or another file has replaced it. Returns whether it
     /// removed the file.
     ///
-    /// So an old server that ends late does not remove the socket of its successor at the same path.
-    /// A successor that binds between the check and the removal loses its file, because no system
-    /// call does both. The successor's listener stays open, but no client can find it any more.
+    /// So an old server that ends late does not remove the socket of its successor at the same
+    /// path. A successor that binds between the check and the removal loses its file, because no
+    /// system call does both. The successor's listener stays open, but no client can find it any
+    /// more.
     ///
     /// # Errors
     ///
@@ -109,8 +109,8 @@ impl Identity {
 
 /// Returns whether no server listens on the socket at `name`. If so, connecting to it is refused.
 ///
-/// A server that listens sees a client that connects and leaves. On the BSDs, a server with a full
-/// backlog refuses too.
+/// A server that listens sees a client that connects and leaves. On some systems other than Linux,
+/// a server with a full backlog refuses too, and counts as stale.
 pub(crate) fn is_stale(name: &SocketAddrUnix) -> Result<bool, Errno> {
     match connect(sys::unix_socket()?, name) {
         Err(Errno::CONNREFUSED) => Ok(true),
@@ -122,20 +122,16 @@ pub(crate) fn is_stale(name: &SocketAddrUnix) -> Result<bool, Errno> {
     }
 }
 
-/// The kind of file at a path.
 #[derive(Debug)]
 pub(crate) enum AtPath {
     Socket(SocketFile),
-    /// A file that is not a socket, by the name of its kind.
     Other(&'static str),
 }
 
-/// The error number of an error of the standard library.
 pub(crate) fn errno_of(error: &io::Error) -> Errno {
     Errno::from_io_error(error).unwrap_or(Errno::IO)
 }
 
-/// The name of a kind of file, for messages.
 fn name_of(kind: FileType) -> &'static str {
     if kind.is_dir() {
         "a directory"

@@ -26,7 +26,6 @@ mod c {
     pub(super) use libc::*;
 }
 
-/// One row of the table.
 #[derive(Debug)]
 pub(crate) struct SocketOption {
     /// The name of the method that sets it.
@@ -46,15 +45,15 @@ enum Addresses {
 
 #[derive(Clone, Copy, Debug)]
 enum Support {
-    /// The option is set by setsockopt(2).
-    Number { level: c_int, number: c_int },
+    Number {
+        level: c_int,
+        number: c_int,
+    },
     /// The option is set by another call, which is up to the code that opens the socket.
     OtherCall,
-    /// This system lacks the option.
     Missing,
 }
 
-/// The value of an option that is set.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Value<'a> {
     Number(c_int),
@@ -104,10 +103,11 @@ rows! { if not(target_os = "openbsd");
 }
 
 rows! { if any(target_os = "linux", target_os = "android", target_os = "freebsd");
-    /// The first segment of a connection may carry data (RFC 7413). The value is the limit of pending
-    /// connections of that kind.
+    /// The first segment of a connection may carry data (RFC 7413). The value is the limit of
+    /// pending connections of that kind.
     ///
-    /// Apple's systems require the option to be set after `listen`, and this crate does not do that.
+    /// Apple's systems require the option to be set after `listen`, and this crate does not do
+    /// that.
     FAST_OPEN = "fast_open", Tcp, IPPROTO_TCP, TCP_FASTOPEN;
     CONGESTION_CONTROL = "congestion_control", Tcp, IPPROTO_TCP, TCP_CONGESTION;
 }
@@ -159,8 +159,8 @@ pub(crate) const MODE: SocketOption = SocketOption {
 };
 
 impl SocketOption {
-    /// The place where the option is not available, for a message; `None` if a socket of `address` has
-    /// it.
+    /// The place where the option is not available, for a message; `None` if a socket of `address`
+    /// has it.
     pub(crate) fn missing_place(&self, address: &Address) -> Option<&'static str> {
         let is_v4 = address.tcp().map(|address| address.is_ipv4());
         match (self.addresses, is_v4) {
@@ -172,7 +172,6 @@ impl SocketOption {
         }
     }
 
-    /// Sets the option of a socket.
     pub(crate) fn set(&self, socket: impl AsFd, value: Value<'_>) -> rustix::io::Result<()> {
         match (self.support, value) {
             (Support::Missing, _) => Err(Errno::NOPROTOOPT),
@@ -193,7 +192,6 @@ impl SocketOption {
         }
     }
 
-    /// Reads the option of a socket, if this system has it.
     #[cfg(test)]
     pub(crate) fn read(&self, socket: impl AsFd) -> Option<c_int> {
         let Support::Number { level, number } = self.support else {
@@ -226,8 +224,8 @@ fn set_bytes(
     value: &[u8],
 ) -> rustix::io::Result<()> {
     let size = libc::socklen_t::try_from(value.len()).map_err(|_| Errno::INVAL)?;
-    // SAFETY: the kernel reads at most `size` bytes at the pointer, which is the length of `value`, and
-    // keeps no pointer. The descriptor is borrowed, so it is open.
+    // SAFETY: the kernel reads at most `size` bytes at the pointer, which is the length of `value`,
+    // and keeps no pointer. The descriptor is borrowed, so it is open.
     let result = unsafe {
         libc::setsockopt(
             socket.as_fd().as_raw_fd(),
@@ -240,11 +238,12 @@ fn set_bytes(
     succeeded(result)
 }
 
-/// The credentials of the peer of a Unix socket: process, user and group, as the kernel stores them.
+/// The credentials of the peer of a Unix socket: process, user and group, as the kernel stores
+/// them.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub(crate) fn peer_credentials(socket: impl AsFd) -> rustix::io::Result<[u32; 3]> {
-    // rustix's function cannot be used: its type for process ids excludes 0, which the kernel returns if
-    // the peer is a process of another namespace.
+    // rustix's function cannot be used: its type for process ids excludes 0, which the kernel
+    // returns if the peer is a process of another namespace.
     let three = value(socket, libc::SOL_SOCKET, libc::SO_PEERCRED)?;
     Ok(three.map(|number| u32::from_ne_bytes(number.to_ne_bytes())))
 }
@@ -254,8 +253,7 @@ pub(crate) fn peer_credentials(_socket: impl AsFd) -> rustix::io::Result<[u32; 3
     Err(Errno::OPNOTSUPP)
 }
 
-/// Milliseconds since the last packet of the peer. Until the peer sends more, that is its packet of
-/// the handshake.
+/// Milliseconds since the last packet of the peer.
 #[cfg(target_os = "linux")]
 pub(crate) fn last_packet_ms(socket: impl AsFd) -> rustix::io::Result<u32> {
     const DATA: usize =
@@ -264,7 +262,7 @@ pub(crate) fn last_packet_ms(socket: impl AsFd) -> rustix::io::Result<u32> {
         std::mem::offset_of!(libc::tcp_info, tcpi_last_ack_recv) / size_of::<c_int>();
     let info: [c_int; ACK + 1] = value(socket, libc::IPPROTO_TCP, libc::TCP_INFO)?;
     // A packet that only brings data does not update the time of the last acknowledgement. Before
-    // the first data, the time of the last data is that at which the socket was made.
+    // the first data, the kernel counts the time of the last data from the creation of the socket.
     let ms = |at: usize| u32::from_ne_bytes(info[at].to_ne_bytes());
     Ok(ms(DATA).min(ms(ACK)))
 }
@@ -274,7 +272,6 @@ pub(crate) fn last_packet_ms(_socket: impl AsFd) -> rustix::io::Result<u32> {
     Err(Errno::OPNOTSUPP)
 }
 
-/// Reads an option of a socket that consists of `N` integers.
 #[cfg(any(test, target_os = "linux", target_os = "android"))]
 fn value<const N: usize>(
     socket: impl AsFd,

@@ -13,8 +13,8 @@ use crate::socket_option::{
 /// Options of TCP connections, for [listeners](crate::ListenerOptions::socket) and for
 /// [connects](crate::ConnectOptions::socket).
 ///
-/// They are set on a listener, and on Linux each accepted connection inherits them without a system
-/// call.
+/// A listener sets them on its own socket, from which accepted connections inherit them: on Linux
+/// without a system call.
 ///
 /// | option | default | systems |
 /// |---|---|---|
@@ -34,8 +34,9 @@ use crate::socket_option::{
 /// | [`device`](Self::device) | any | Linux |
 /// | [`transparent`](Self::transparent) | off | Linux, with `CAP_NET_ADMIN` |
 ///
-/// Unix sockets have none of them, and always send at once. An option that this system or this kind
-/// of address does not have is an error, mostly before a socket is made; it is never ignored.
+/// An option that this system does not have is an error, usually before a socket is made. So is
+/// every option for a Unix socket, except `nodelay`: it is ignored, because a Unix socket sends at
+/// once.
 ///
 /// # Examples
 ///
@@ -96,7 +97,7 @@ impl SocketOptions {
 
     /// Sets whether connections send small segments at once (`TCP_NODELAY`): on by default.
     ///
-    /// On other systems than Linux it costs a system call for each accepted connection.
+    /// On systems other than Linux it costs a system call for each accepted connection.
     pub const fn nodelay(mut self, on: bool) -> Self {
         self.nodelay = on;
         self
@@ -104,8 +105,8 @@ impl SocketOptions {
 
     /// Sets how long the peer may be silent before the kernel probes whether it still exists
     /// (`SO_KEEPALIVE`, `TCP_KEEPIDLE`), rounded up to whole seconds. The default is
-    /// [`Duration::ZERO`]: never. Linux takes at most 32,767 seconds, and longer times are lowered to
-    /// that on all systems.
+    /// [`Duration::ZERO`]: never. Linux takes at most 32,767 seconds, and longer times are lowered
+    /// to that on all systems.
     pub const fn keepalive(mut self, idle: Duration) -> Self {
         self.keepalive = idle;
         self
@@ -120,17 +121,17 @@ impl SocketOptions {
     }
 
     /// Sets how many probes may stay unanswered before the connection fails with
-    /// [`TimedOut`](std::io::ErrorKind::TimedOut) (`TCP_KEEPCNT`): 9 by default on Linux, which takes 1
-    /// to 127.
+    /// [`TimedOut`](std::io::ErrorKind::TimedOut) (`TCP_KEEPCNT`): 9 by default on Linux, which
+    /// takes 1 to 127.
     pub const fn keepalive_probes(mut self, probes: u32) -> Self {
         self.keepalive_probes = Some(probes);
         self
     }
 
     /// Sets how long sent bytes may stay unacknowledged before the connection fails with
-    /// [`TimedOut`](std::io::ErrorKind::TimedOut) (`TCP_USER_TIMEOUT`, RFC 5482), rounded up to whole
-    /// milliseconds. The default is [`Duration::ZERO`]: the system's number of retransmissions, which
-    /// takes some 15 minutes on Linux.
+    /// [`TimedOut`](std::io::ErrorKind::TimedOut) (`TCP_USER_TIMEOUT`, RFC 5482), rounded up to
+    /// whole milliseconds. The default is [`Duration::ZERO`]: the system's number of
+    /// retransmissions, which takes some 15 minutes on Linux.
     ///
     /// It also bounds how long unanswered [`keepalive`](Self::keepalive) probes go on. Linux only.
     pub const fn user_timeout(mut self, timeout: Duration) -> Self {
@@ -164,27 +165,28 @@ impl SocketOptions {
     /// (`SO_SNDBUF`). By default the system chooses, and Linux then adapts the size of each
     /// connection to its traffic.
     ///
-    /// It is doubled and limited as [`receive_buffer`](Self::receive_buffer) is; the limit on Linux is
-    /// `net.core.wmem_max`.
+    /// It is doubled and limited as [`receive_buffer`](Self::receive_buffer) is; the limit on Linux
+    /// is `net.core.wmem_max`.
     pub const fn send_buffer(mut self, bytes: u32) -> Self {
         self.send_buffer = Some(bytes);
         self
     }
 
-    /// Sets how many bytes may wait in the kernel without having been sent for the first time before
-    /// the socket stops being writable (`TCP_NOTSENT_LOWAT`). By default there is no such limit.
+    /// Sets how many bytes may wait in the kernel without having been sent for the first time
+    /// before the socket stops being writable (`TCP_NOTSENT_LOWAT`). By default there is no such
+    /// limit.
     ///
-    /// With a low number, more data, such as frames of HTTP/2, stays in the program, which can still
-    /// replace or reorder it. Unlike [`send_buffer`](Self::send_buffer), it does not limit the bytes on
-    /// their way. 0 stands for the system's default. Linux only.
+    /// With a low number, more data, such as frames of HTTP/2, stays in the program, which can
+    /// still replace or reorder it. Unlike [`send_buffer`](Self::send_buffer), it does not limit
+    /// the bytes on their way. 0 stands for the system's default. Linux only.
     pub const fn notsent_lowat(mut self, bytes: u32) -> Self {
         self.notsent_lowat = Some(bytes);
         self
     }
 
     /// Sets the type of service of sent packets, which is the traffic class of IPv6 (`IP_TOS`,
-    /// `IPV6_TCLASS`): the upper six bits are the differentiated services code point. TCP manages the
-    /// lower two bits (ECN) itself.
+    /// `IPV6_TCLASS`): the upper six bits are the differentiated services code point. TCP manages
+    /// the lower two bits (ECN) itself.
     pub const fn tos(mut self, class: u8) -> Self {
         self.tos = Some(class);
         self
@@ -193,8 +195,8 @@ impl SocketOptions {
     /// Sets the algorithm of congestion control by its name, such as `bbr` (`TCP_CONGESTION`).
     ///
     /// Opening a socket fails with `NotFound` if the kernel does not have the algorithm, and with
-    /// `PermissionDenied` if this user may not choose it (`net.ipv4.tcp_allowed_congestion_control`).
-    /// Linux and FreeBSD only.
+    /// `PermissionDenied` if this user may not choose it
+    /// (`net.ipv4.tcp_allowed_congestion_control`). Linux and FreeBSD only.
     pub fn congestion_control(mut self, algorithm: impl Into<String>) -> Self {
         self.congestion_control = Some(algorithm.into());
         self
@@ -203,8 +205,8 @@ impl SocketOptions {
     /// Sets whether connections may use several paths at once (Multipath TCP, RFC 8684): off by
     /// default. With a peer that does not support it, a connection is plain TCP.
     ///
-    /// The kernel refuses it if `net.mptcp.enabled` is 0, and sockets of Multipath TCP do not support
-    /// all other options. Linux only.
+    /// The kernel refuses it if `net.mptcp.enabled` is 0, and sockets of Multipath TCP do not
+    /// support all other options. Linux only.
     pub const fn multipath(mut self, on: bool) -> Self {
         self.multipath = on;
         self
@@ -231,8 +233,8 @@ impl SocketOptions {
     }
 
     /// Sets the only network device, such as `eth0`, through which packets are sent and received
-    /// (`SO_BINDTODEVICE`). Opening a socket fails if there is no such device. Linux only; before 5.7 it
-    /// needed `CAP_NET_RAW`.
+    /// (`SO_BINDTODEVICE`). Opening a socket fails if there is no such device. Linux only; before
+    /// 5.7 it needed `CAP_NET_RAW`.
     pub fn device(mut self, name: impl Into<String>) -> Self {
         self.device = Some(name.into());
         self
@@ -241,9 +243,9 @@ impl SocketOptions {
     /// Sets whether sockets may have local addresses that this machine does not have
     /// (`IP_TRANSPARENT`): off by default.
     ///
-    /// A transparent proxy accepts connections that the firewall has redirected (TPROXY), and connects
-    /// [from the client's address](crate::ConnectOptions::local_address). Needs `CAP_NET_ADMIN`.
-    /// Linux only.
+    /// A transparent proxy accepts connections that the firewall has redirected (TPROXY), and
+    /// connects [from the client's address](crate::ConnectOptions::local_address). Needs
+    /// `CAP_NET_ADMIN`. Linux only.
     pub const fn transparent(mut self, on: bool) -> Self {
         self.transparent = on;
         self
@@ -271,7 +273,7 @@ impl SocketOptions {
             transparent,
         } = self;
         let second = Duration::from_secs(1);
-        // Linux takes at most this many seconds. Other systems take more.
+        // Linux takes at most this many seconds.
         let idle = whole(*keepalive.min(&Duration::from_secs(32_767)), second);
         let is_v6 = address.tcp().is_some_and(|address| address.is_ipv6());
         let tos = tos.map(|class| Value::Number(class.into()));

@@ -15,27 +15,28 @@ use crate::socket::{self, is_refusal};
 const BUFFER_SIZE: usize = 16 * 1024;
 
 thread_local! {
-    /// The buffer of a pipe that has become empty, for the next pipe that receives. It stays in the
-    /// processor's caches, and new sessions allocate nothing.
+    /// The buffer of a pipe that has become empty, for the next pipe that receives. It saves an
+    /// allocation, and is likely to be in the processor's caches.
     static SPARE: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
 /// A buffer between two streams. On Linux it is kept in the kernel when there is much to move (a
 /// pipe and splice(2)).
 ///
-/// It begins as a buffer in the process. Once a call has filled this buffer, later bytes go through a
-/// pipe in the kernel. Use one for each direction of a session, for as long as the session lasts.
+/// It begins as a buffer in the process. Once a call has filled this buffer, later bytes go through
+/// a pipe in the kernel. Use one for each direction of a session, for as long as the session lasts.
 ///
 /// # Cost
 ///
-/// Each call that moves bytes is one system call. A call that finds no bytes takes a second one if
-/// there is a pipe, because splice(2) does not pass a byte of urgent data, so recv(2) has to be
-/// called as well.
+/// A call that moves bytes is usually one system call. A call that finds no bytes takes a second
+/// one if there is a pipe: splice(2) stops at a byte of urgent data, so recv(2) is called as well.
+/// Making the pipe, and a refusal of the kernel, take further calls.
 ///
-/// While the buffer is in the process, it takes 16 KiB of memory if it holds bytes, and none if it is
-/// empty. A thread keeps one buffer for its pipes. While it is in the kernel, it takes two descriptors and
-/// at most 64 KiB, which the kernel allocates only for held bytes and moves without copying. It stays in
-/// the process on systems without splice(2), if the kernel refuses it, and while no descriptor is left.
+/// In the process, the buffer takes 16 KiB of memory while it holds bytes. A thread keeps one such
+/// buffer for all its empty pipes. In the kernel, it takes two descriptors and at most 64 KiB,
+/// which the kernel allocates only for held bytes and moves without copying. The buffer stays in
+/// the process on systems without splice(2), if the kernel refuses it, and while no descriptor is
+/// left.
 ///
 /// On Linux an unprivileged user may have some 1,000 pipes of this size (`pipe-user-pages-soft` of
 /// proc(5)). The kernel makes further pipes smaller.
@@ -67,11 +68,9 @@ pub struct SplicePipe {
     pipe: Option<imp::Pipe>,
     /// The buffer in the process, which is not allocated while it holds no bytes.
     buffer: Vec<u8>,
-    /// The bytes of `buffer` that are held.
     held: Range<usize>,
-    /// The last call filled the buffer, so a pipe would be faster.
+    /// The last call of recv(2) filled the buffer, so a pipe would be faster.
     is_bulk: bool,
-    /// The kernel has refused to splice.
     is_refused: bool,
 }
 
@@ -82,11 +81,12 @@ impl SplicePipe {
         Self::default()
     }
 
-    /// Receives what has arrived at a socket, as much as there is room for, and returns the number of
-    /// bytes.
+    /// Receives what has arrived at a socket, as much as there is room for, and returns the number
+    /// of bytes.
     ///
     /// 0 means that the peer sends no more. The socket is drained only if this fails with
-    /// [`WouldBlock`](io::ErrorKind::WouldBlock). A short read does not show that the socket is drained.
+    /// [`WouldBlock`](io::ErrorKind::WouldBlock). A short read does not show that the socket is
+    /// drained.
     ///
     /// # Errors
     ///
@@ -130,11 +130,10 @@ impl SplicePipe {
         received
     }
 
-    /// Leaves an empty buffer to the other pipes of this thread.
     fn release_if_empty(&mut self) {
         if self.held.is_empty() {
             let buffer = mem::take(&mut self.buffer);
-            // A buffer filled from a pipe has another size.
+            // `leave_pipe` makes a buffer of another size.
             if buffer.len() == BUFFER_SIZE {
                 SPARE.set(buffer);
             }
@@ -143,15 +142,15 @@ impl SplicePipe {
 
     /// Returns whether the last [`fill_from`](Self::fill_from) was a short read: it left room in
     /// the buffer of the process. [`Stream::recv`](crate::Stream::recv) describes the consequences.
-    /// It is false if the kernel filled a pipe, because the kernel does not report why it stopped.
-    /// Before the first `fill_from` it is true.
+    /// It is false while there is a pipe in the kernel, because splice(2) does not report why it
+    /// stopped. Before the first `fill_from` it is true.
     #[must_use]
     pub fn was_short_read(&self) -> bool {
         self.pipe.is_none() && !self.is_bulk
     }
 
-    /// Sends as many of its bytes as fit into the buffer of a socket, and returns their number. 0 means
-    /// that this pipe held no bytes.
+    /// Sends as many of its bytes as fit into the buffer of a socket, and returns their number. 0
+    /// means that this pipe held no bytes.
     ///
     /// A short result does not show that the socket's buffer is full: only the error
     /// [`WouldBlock`](io::ErrorKind::WouldBlock) does.
@@ -223,10 +222,8 @@ mod imp {
     use rustix::io::{read, retry_on_intr};
     use rustix::pipe::{PipeFlags, SpliceFlags, pipe_with, splice};
 
-    /// Maximum number of bytes in a pipe.
     const SIZE: usize = 64 * 1024;
 
-    /// A pipe, and the number of bytes in it.
     pub(super) struct Pipe {
         reader: OwnedFd,
         writer: OwnedFd,
@@ -318,7 +315,6 @@ mod tests {
     use crate::Stream;
     use crate::loopback::{connected_pair, many_bytes, reset, wait_readable, wait_writable};
 
-    /// A buffer that the kernel keeps from the beginning.
     fn in_kernel() -> SplicePipe {
         SplicePipe {
             is_bulk: true,
@@ -326,8 +322,7 @@ mod tests {
         }
     }
 
-    /// Three buffers: one in the kernel, one in the process, and one that may move from the process
-    /// to the kernel.
+    /// One buffer in the kernel, one in the process, and one that may move to the kernel.
     fn all_kinds() -> [SplicePipe; 3] {
         let mut in_process = SplicePipe::new();
         in_process.refuse_pipe();

@@ -1,7 +1,7 @@
 //! A connection.
 //!
-//! `recv` and `send` make one system call each. They buffer nothing and keep no state. The caller
-//! decides what a call that would block means for its poller.
+//! The calls buffer nothing and keep no state. The caller decides what a call that would block
+//! means for its poller.
 
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
@@ -14,8 +14,8 @@ use crate::{address::Address, delivery, socket, sys};
 
 /// A TCP or Unix connection, non-blocking and close-on-exec. Dropping it closes it.
 ///
-/// [`Listener::accept`](crate::Listener::accept) and [`Stream::connect`] return it. A call that would
-/// block fails with [`io::ErrorKind::WouldBlock`].
+/// [`Listener::accept`](crate::Listener::accept) and [`Stream::connect`] return it. A call that
+/// would block fails with [`io::ErrorKind::WouldBlock`].
 ///
 /// # Examples
 ///
@@ -48,7 +48,7 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// A stream around a socket that is non-blocking and close-on-exec.
+    /// Expects a socket that is non-blocking and close-on-exec.
     #[inline]
     pub(crate) const fn from_socket(fd: OwnedFd) -> Self {
         Self { fd }
@@ -64,8 +64,8 @@ impl Stream {
     ///
     /// A stream is drained after 0 or [`WouldBlock`](io::ErrorKind::WouldBlock). After a short read
     /// it may not be, because the end may follow the bytes directly. If the poller is
-    /// edge-triggered, receive until 0 or `WouldBlock`. Otherwise the program may wait forever for an
-    /// end of stream that has already arrived.
+    /// edge-triggered, receive until 0 or `WouldBlock`. Otherwise the program may wait forever for
+    /// an end of stream that has already arrived.
     ///
     /// You can omit the last call after a short read if no event of this stream has reported the
     /// end yet (`Ready::READ_CLOSED` of `evcore-poller`). An end that arrives later has an event of
@@ -76,8 +76,8 @@ impl Stream {
     /// # Errors
     ///
     /// [`WouldBlock`](io::ErrorKind::WouldBlock) if nothing has arrived,
-    /// [`ConnectionReset`](io::ErrorKind::ConnectionReset) if the peer has reset the connection, and
-    /// any other error of recv(2).
+    /// [`ConnectionReset`](io::ErrorKind::ConnectionReset) if the peer has reset the connection,
+    /// and any other error of recv(2).
     #[inline]
     pub fn recv(&self, buffer: &mut [u8]) -> io::Result<usize> {
         socket::recv(&self.fd, buffer)
@@ -140,8 +140,8 @@ impl Stream {
     ///
     /// [`WouldBlock`](io::ErrorKind::WouldBlock) if the buffer is full,
     /// [`BrokenPipe`](io::ErrorKind::BrokenPipe) or
-    /// [`ConnectionReset`](io::ErrorKind::ConnectionReset) if the peer has left, and any other error
-    /// of send(2).
+    /// [`ConnectionReset`](io::ErrorKind::ConnectionReset) if the peer has left, and any other
+    /// error of send(2).
     #[inline]
     pub fn send(&self, bytes: &[u8]) -> io::Result<usize> {
         socket::send(&self.fd, bytes)
@@ -160,8 +160,8 @@ impl Stream {
         socket::send_more(&self.fd, bytes)
     }
 
-    /// Sends like [`send`](Self::send) from several buffers, one after another. At most 1,024 of them
-    /// are used.
+    /// Sends like [`send`](Self::send) from several buffers, one after another. At most 1,024 of
+    /// them are used.
     ///
     /// # Errors
     ///
@@ -171,12 +171,12 @@ impl Stream {
     }
 
     /// Returns whether the peer has received all bytes that were sent, as far as the system reports
-    /// it. One system call.
+    /// it. Costs one system call on Linux.
     ///
     /// `send` returns when the kernel has the bytes; the peer receives them later. On Linux, this
-    /// returns false until a TCP peer has acknowledged all bytes, or a Unix peer has read them. Bytes in
-    /// the receive buffer of a TCP peer count as delivered. On other systems it returns true in any
-    /// case.
+    /// returns false until a TCP peer has acknowledged all bytes, or a Unix peer has read them.
+    /// Bytes in the receive buffer of a TCP peer count as delivered. On other systems it returns
+    /// true in any case.
     ///
     /// Call it before you close an idle connection, for example at a graceful stop. A peer that has
     /// not received everything has had no chance to send its next request.
@@ -243,7 +243,8 @@ impl Stream {
     ///
     /// # Errors
     ///
-    /// [`NotConnected`](io::ErrorKind::NotConnected) if the connection was reset or is not yet made.
+    /// [`NotConnected`](io::ErrorKind::NotConnected) if the connection was reset or is not yet
+    /// made.
     pub fn peer_addr(&self) -> io::Result<Address> {
         socket::peer_addr(&self.fd)
     }
@@ -329,8 +330,8 @@ impl From<OwnedFd> for Stream {
     /// close-on-exec. Costs two system calls, and three on Apple's systems.
     ///
     /// `Stream::from(OwnedFd::from(stream))` converts a [`TcpStream`](std::net::TcpStream) or a
-    /// [`UnixStream`](std::os::unix::net::UnixStream) of the standard library. If the descriptor does
-    /// not belong to a stream socket, the calls of the stream return the errors of the system.
+    /// [`UnixStream`](std::os::unix::net::UnixStream) of the standard library. If the descriptor
+    /// does not belong to a stream socket, the calls of the stream return the errors of the system.
     ///
     /// Let a poller watch a socket only when it is connected or connecting. Before that, Linux
     /// reports a hang-up.

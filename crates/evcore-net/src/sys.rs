@@ -23,17 +23,15 @@ pub(crate) const UNIX_PATH_MAX: usize =
 
 /// True if an accepted connection inherits `TCP_NODELAY` from its listener.
 ///
-/// On Linux a connection is a copy of its listener, with all options. Other systems may do the same,
-/// but do not document it.
+/// On Linux a connection is a copy of its listener. Other systems may do the same, but do not
+/// document it.
 pub(crate) const NODELAY_IS_INHERITED: bool = cfg!(any(target_os = "linux", target_os = "android"));
 
-/// The protocol of Multipath TCP.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 const MULTIPATH: Option<Protocol> = Some(rustix::net::ipproto::MPTCP);
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 const MULTIPATH: Option<Protocol> = None;
 
-/// A socket of the family of `address`, non-blocking and close-on-exec.
 pub(crate) fn tcp_socket(address: &SocketAddr, is_multipath: bool) -> io::Result<OwnedFd> {
     let family = match address {
         SocketAddr::V4(_) => AddressFamily::INET,
@@ -42,7 +40,6 @@ pub(crate) fn tcp_socket(address: &SocketAddr, is_multipath: bool) -> io::Result
     imp::stream_socket(family, MULTIPATH.filter(|_| is_multipath))
 }
 
-/// A Unix socket, non-blocking and close-on-exec.
 pub(crate) fn unix_socket() -> io::Result<OwnedFd> {
     imp::stream_socket(AddressFamily::UNIX, None)
 }
@@ -125,11 +122,10 @@ mod imp {
     use rustix::io::{FdFlags, fcntl_setfd, ioctl_fionbio};
     use rustix::net::{SendFlags, acceptfrom, socket};
 
-    /// The flags of a send; these systems have no flag against SIGPIPE, so the option `SO_NOSIGPIPE` is
-    /// set instead.
+    /// The flags of a send; these systems have no flag against SIGPIPE, so the option
+    /// `SO_NOSIGPIPE` is set instead.
     pub(crate) const SEND_FLAGS: SendFlags = SendFlags::empty();
 
-    /// The flags to send and announce more. These systems have none for that.
     pub(crate) const SEND_MORE_FLAGS: SendFlags = SEND_FLAGS;
 
     pub(super) fn stream_socket(

@@ -11,8 +11,8 @@ use rustix::net::Shutdown;
 
 use crate::{address::Address, delivery, send_file, socket, stream::Stream};
 
-/// A non-blocking connection: a [`Stream`], a stream of the standard library, or the connection of a
-/// simulator.
+/// A non-blocking connection: a [`Stream`], a stream of the standard library, or the connection of
+/// a simulator.
 ///
 /// Code that is generic over this trait runs on sockets in production, and without sockets in
 /// tests. Each method behaves like the method of [`Stream`] with the same name. A stream of the
@@ -30,8 +30,8 @@ use crate::{address::Address, delivery, send_file, socket, stream::Stream};
 /// }
 /// ```
 pub trait Transport: fmt::Debug {
-    /// Receives bytes that have arrived; 0 means that the peer sends no more. A short read does not
-    /// mean that nothing is left: see [`Stream::recv`].
+    /// Receives bytes that have arrived; 0 means that the peer sends no more, or that `buffer` is
+    /// empty. A short read does not mean that nothing is left: see [`Stream::recv`].
     ///
     /// # Errors
     ///
@@ -40,7 +40,8 @@ pub trait Transport: fmt::Debug {
 
     /// Receives into the spare capacity of `buffer`, after its present content.
     ///
-    /// The default implementation fills the spare capacity with zeros, and calls [`recv`](Self::recv).
+    /// The default implementation fills the spare capacity with zeros, and calls
+    /// [`recv`](Self::recv).
     ///
     /// # Errors
     ///
@@ -60,7 +61,8 @@ pub trait Transport: fmt::Debug {
 
     /// Receives into several buffers, one after another.
     ///
-    /// The default calls [`recv`](Self::recv) for one buffer after another, until one is not filled.
+    /// The default calls [`recv`](Self::recv) for one buffer after another, until one is not
+    /// filled.
     ///
     /// # Errors
     ///
@@ -79,8 +81,8 @@ pub trait Transport: fmt::Debug {
 
     /// Sends from several buffers, one after another.
     ///
-    /// The default calls [`send`](Self::send) for one buffer after another, until one is not sent as a
-    /// whole.
+    /// The default calls [`send`](Self::send) for one buffer after another, until one is not sent
+    /// as a whole.
     ///
     /// # Errors
     ///
@@ -101,7 +103,8 @@ pub trait Transport: fmt::Debug {
         self.send(bytes)
     }
 
-    /// Sends up to `count` bytes of a file, from `offset` on. 0 means that the file ends there.
+    /// Sends up to `count` bytes of a file, from `offset` on. 0 means that `count` is 0 or that the
+    /// file ends there.
     ///
     /// The default reads at most 16 KiB, and calls [`send`](Self::send) with them.
     ///
@@ -175,7 +178,6 @@ fn sum_until_short(results: impl Iterator<Item = (usize, io::Result<usize>)>) ->
     Ok(moved)
 }
 
-/// Implements the operations by calls of the socket, for any type that owns one.
 macro_rules! impl_transport {
     ($($stream:ty),+) => {$(
         impl Transport for $stream {
@@ -253,7 +255,6 @@ mod tests {
 
     use crate::loopback::connected_pair;
 
-    /// Calls every method from generic code.
     fn talk(transport: &dyn Transport, mut client: impl Read + Write, peer: &Address) {
         let mut buffer = [0; 8];
         let refused = transport.recv(&mut buffer).unwrap_err();

@@ -1,4 +1,4 @@
-//! Tests every way in which connecting begins and ends, over real sockets.
+//! Tests how connecting begins and ends, over real sockets.
 
 use std::io::{self, ErrorKind, Read, Write};
 #[cfg(target_os = "linux")]
@@ -16,7 +16,6 @@ use rustix::net::{AddressFamily, SocketType, bind, socket, sockopt};
 
 const LOCALHOST: (Ipv4Addr, u16) = (Ipv4Addr::LOCALHOST, 0);
 
-/// Returns whether the descriptor has one of these events within the time.
 fn has_event(fd: impl AsFd, flags: PollFlags, within: Duration) -> bool {
     let mut fds = [PollFd::new(&fd, flags)];
     let deadline = Timespec::try_from(within).unwrap();
@@ -36,7 +35,6 @@ fn connect(address: impl Into<Address>) -> io::Result<Stream> {
     result_of(Stream::connect(address.into())?)
 }
 
-/// Accepts a client that has connected.
 fn accept(listener: &Listener) -> Stream {
     assert!(has_event(listener, PollFlags::IN, PATIENCE));
     match listener.accept().unwrap() {
@@ -97,8 +95,8 @@ fn tcp_of_both_families_connects_and_carries_bytes() {
     }
 }
 
-/// Linux drops the first segment of a client for which the backlog has no room, and the client sends
-/// it again a second later.
+/// Linux drops the first segment of a client for which the backlog has no room, and the client
+/// sends it again a second later.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_connection_in_progress_is_reported_once_it_is_made() {

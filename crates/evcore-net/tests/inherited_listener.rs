@@ -18,7 +18,6 @@ use std::{
 
 use evcore_net::{Accept, Address, Listener};
 
-/// The environment variables that pass the number and the address of the listener.
 const NUMBER: &str = "EVCORE_NET_INHERITED_LISTENER";
 const ADDRESS: &str = "EVCORE_NET_INHERITED_LISTENER_ADDRESS";
 

@@ -8,7 +8,6 @@ use evcore_net::{Address, Error, Listener};
 use evcore_testing::not_run;
 use rustix::{process::Uid, thread::set_thread_uid};
 
-/// The error that a user without privileges gets.
 fn error_without_privileges(address: Address) -> Error {
     let refused = thread::spawn(move || {
         // The call fails if this user has no privileges anyway.

@@ -1,5 +1,5 @@
-//! Tests `SplicePipe` while the kernel refuses splice(2): from the first call on, between two
-//! calls, or with bytes in the pipe. A seccomp filter refuses the call for one thread.
+//! Tests `SplicePipe` while the kernel refuses splice(2) or a pipe. A seccomp filter refuses the
+//! call for one thread.
 
 #![cfg(any(target_os = "linux", target_os = "android"))]
 
@@ -13,14 +13,14 @@ use evcore_testing::without;
 use libc::{EINVAL, EMFILE, ENOSYS, EOPNOTSUPP, EPERM, SYS_pipe2, SYS_splice};
 use rustix::event::{PollFd, PollFlags, poll};
 
-/// The errors of a refusal: by a kernel without the call, for this kind of file, or by the filter
-/// of a sandbox.
+/// Errors of a kernel without the call, of a kind of file, and of the filter of a sandbox.
 const REFUSALS: [libc::c_int; 4] = [ENOSYS, EINVAL, EOPNOTSUPP, EPERM];
 
-/// Number of bytes, more than a pipe and the buffers of two pairs of sockets hold.
+/// More than a pipe and the buffers of two pairs of sockets hold.
 const LENGTH: usize = 2 << 20;
 
-/// A session: a client sends into `from`, and the pipe moves the bytes to `to`, which an upstream reads.
+/// A session: a client sends into `from`, and the pipe moves the bytes to `to`, which an upstream
+/// reads.
 struct Session {
     pipe: SplicePipe,
     from: UnixStream,
@@ -29,7 +29,6 @@ struct Session {
 }
 
 impl Session {
-    /// Starts the client.
     fn new() -> Self {
         let ((mut client, from), (to, upstream)) = (pair(), pair());
         from.set_nonblocking(true).unwrap();
@@ -90,7 +89,6 @@ fn pair() -> (UnixStream, UnixStream) {
     UnixStream::pair().unwrap()
 }
 
-/// All bytes that a client sends. No two blocks of them are alike.
 fn sent() -> Vec<u8> {
     (0..LENGTH / 4)
         .flat_map(|n| u32::try_from(n).unwrap().to_ne_bytes())
@@ -102,7 +100,6 @@ fn wait_for(stream: &UnixStream, events: PollFlags) {
     poll(&mut [PollFd::from_borrowed_fd(fd, events)], None).unwrap();
 }
 
-/// Asserts that all bytes have arrived, without printing megabytes.
 fn assert_all_arrived(received: &[u8], errno: libc::c_int) {
     assert_eq!(received.len(), LENGTH, "error {errno}");
     assert!(received == sent(), "error {errno}: other bytes");

@@ -89,7 +89,6 @@ fn the_address_of_a_peer_is_its_path_if_it_has_one() {
     assert_eq!(stream.peer_addr().unwrap(), peer);
 }
 
-/// Connects a client that is bound to a path of its own.
 fn connect_from(path: &[u8], server: &Path) -> OwnedFd {
     let client = rustix::net::socket(AddressFamily::UNIX, SocketType::STREAM, None).unwrap();
     rustix::net::bind(&client, &SocketAddrUnix::new(path).unwrap()).unwrap();

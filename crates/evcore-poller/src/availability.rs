@@ -99,7 +99,6 @@ pub struct ParseBackendError {
     name: String,
 }
 
-/// Returns whether the kernel permits the backend.
 fn is_permitted(opened: &Result<Poller>) -> bool {
     match opened {
         Ok(_) => true,

@@ -8,12 +8,13 @@
 //!   becomes empty, and added again when the interest is not empty any more (unless the backend
 //!   [`batches_changes`](Capabilities::batches_changes)).
 //! - If the backend has no `Edge`, a registration whose sides have all reported has an empty
-//!   interest, and watches only its [ends](Registration::ends).
-//! - `add` and `remove` take effect at once. `modify` is called just before a wait.
+//!   interest, and watches only its [ends](Registration::ends), until a side is rearmed.
+//! - `add` and `remove` take effect in the next wait at the latest. `modify` is called just before
+//!   a wait.
 //! - A wait reports at most as many events as fit into the sink, and each key at most once. A later
 //!   wait reports the events that do not fit, so that no key starves.
-//! - A wait that reports nothing never ends before its timeout. A wait that fails has reported
-//!   nothing.
+//! - A wait that succeeds and reports nothing has lasted until its timeout. A wait that fails has
+//!   reported nothing.
 //!
 //! A simulator implements [`Backend`] without a kernel, and sets
 //! [`simulated`](Capabilities::simulated). It then gets only simulated targets.
@@ -158,7 +159,8 @@ pub trait Backend: fmt::Debug + Send {
     /// The kernel's error. The registration does not exist then.
     fn add(&mut self, registration: &Registration) -> Result<()>;
 
-    /// Changes the interest of a registration, or arms a one-shot registration again.
+    /// Changes the interest of a registration, or arms a one-shot registration again. The poller
+    /// calls it just before a wait.
     ///
     /// # Errors
     ///
@@ -167,7 +169,7 @@ pub trait Backend: fmt::Debug + Send {
     fn modify(&mut self, registration: &Registration) -> Result<()>;
 
     /// Works as [`modify`](Self::modify), but reports everything that is ready afresh, even if
-    /// nothing has changed. Called just before a wait.
+    /// nothing has changed.
     ///
     /// The default is `modify`, for a kernel to which each modification is a new registration.
     ///
@@ -193,8 +195,9 @@ pub trait Backend: fmt::Debug + Send {
     ///
     /// # Errors
     ///
-    /// [`Error::Interrupted`](crate::Error::Interrupted) if a signal ended the wait, otherwise the
-    /// kernel's error. No event was added then.
+    /// [`Error::Interrupted`](crate::Error::Interrupted) if a signal ended the wait, or if the
+    /// poller should wait again for the time that is left; otherwise the kernel's error. No event
+    /// was added then.
     fn wait(&mut self, events: EventSink<'_>, timeout: Option<Duration>) -> Result<()>;
 
     /// Drops every registration except the waker's, and returns true; the poller then adds
@@ -213,9 +216,10 @@ pub trait Backend: fmt::Debug + Send {
     /// Borrows the descriptor of the backend (epoll, kqueue), to watch it for readability in
     /// another poller or loop. `None`, the default, on the other backends.
     ///
-    /// It is readable if the kernel has something to report. Before you wait for it elsewhere, wait
-    /// on the [`Poller`](crate::Poller) with a timeout of zero until that reports neither an event
-    /// nor a wake, because changes reach the kernel only in a [`wait`](crate::Poller::wait).
+    /// The descriptor is readable if the kernel has something to report. Before you wait for it
+    /// elsewhere, wait on the [`Poller`](crate::Poller) with a timeout of zero until that reports
+    /// neither an event nor a wake, because changes reach the kernel only in a
+    /// [`wait`](crate::Poller::wait).
     ///
     /// On epoll a wait may replace the descriptor, if a file was [removed before a
     /// close](crate::Poller::remove_before_close) and a duplicate of it stays open. To avoid that,

@@ -45,25 +45,26 @@ use std::fmt;
 /// 2. If an `Edge` was reported on one side and not rearmed, that report may be repeated when the
 ///    other side becomes ready.
 /// 3. An exclusive registration reports no `READ_CLOSED`: a read returns 0 bytes.
-/// 4. A change from an empty interest costs one call, as `add` does (except on `io_uring`). The
-///    call checks that the descriptor is open.
-/// 5. A report without a `rearm` before the next wait costs one further call (on `/dev/poll`, an entry of the next
-///    write). Errors are reported before `rearm`, too, but illumos' sockets report an error as
-///    readiness.
+/// 4. A change from an empty interest costs one call, which checks that the descriptor is open. So
+///    does `add`, except on `io_uring`.
+/// 5. A report without a `rearm` before the next wait costs one further call (on `/dev/poll`, an
+///    entry of the next write). Errors are reported before `rearm`, too, but illumos' sockets
+///    report an error as readiness.
 /// 6. Before `rearm`, poll reports a hang-up, an error and, on Linux, a half-close; on macOS it
-///    reports nothing. A descriptor without a `rearm` keeps its entry in poll's array,
-///    so that its ends are reported.
+///    reports nothing. A descriptor without a `rearm` keeps its entry in poll's array, so that its
+///    ends are reported.
 /// 7. `io_uring` is used only if the program names it: [`IoUring`](Self::IoUring). The system may
 ///    refuse it (a sandbox, the sysctl `kernel.io_uring_disabled`): see [`usable`](Self::usable).
 ///    Use it with `Edge`, because a `Level` that has reported is registered again by the next wait.
 ///    `add` goes with the wait too. The kernel accepts calls from one thread only, so if the poller
-///    has moved to another thread, its next call registers everything anew.
+///    has moved to another thread, its next wait registers everything anew.
 /// 8. An `Edge` is a hint: it may report data that was read, or room that was used, before the
 ///    wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum BackendKind {
-    /// Linux. The cost of a wait grows with the number of ready descriptors, not of watched ones.
+    /// Linux and Android. The cost of a wait grows with the number of ready descriptors, not of
+    /// watched ones.
     Epoll,
     /// macOS and the BSDs. The cost of a wait grows with the number of ready descriptors.
     Kqueue,
@@ -77,18 +78,19 @@ pub enum BackendKind {
     /// Every Unix except illumos and Solaris. It watches only descriptors below 1024, and the cost
     /// of a wait grows with the highest of them.
     Select,
-    /// Linux, for tests of programs that use [`Mode::Edge`](crate::Mode::Edge): epoll with an
-    /// `Edge` that is emulated by masking, as on poll, select, event ports and /dev/poll.
+    /// Linux and Android, for tests of programs that use [`Mode::Edge`](crate::Mode::Edge): epoll
+    /// with an `Edge` that is emulated by masking, as on poll, select, event ports and /dev/poll.
     ///
     /// A side that was reported stays silent until [`Poller::rearm`](crate::Poller::rearm). So a
     /// program that forgets a `rearm` waits for ever, where [`Epoll`](Self::Epoll) reports new data
-    /// and hides the mistake. Each report of an `Edge` costs one system call, and each
-    /// `rearm` another.
+    /// and hides the mistake. A report without a `rearm` before the next wait costs one system
+    /// call, and the later `rearm` another.
     EpollMasked,
     /// Linux 6.1 and later, where the system permits it. Registrations, changes and the wait share
-    /// one system call. A call handles about twenty wake-ups of descriptors; if there are more, the
-    /// wait makes further calls. The cost of a wait grows with the number of ready descriptors. Use it with [`Mode::Edge`](crate::Mode::Edge);
-    /// [`Poller::new`](crate::Poller::new) does not choose it.
+    /// one system call. Since Linux 6.13, a call handles only some twenty wake-ups of descriptors.
+    /// If there are more, the wait makes further calls. The cost of a wait grows with the number of
+    /// ready descriptors. Use it with [`Mode::Edge`](crate::Mode::Edge).
+    /// [`Poller::new`](crate::Poller::new) tries every other backend first.
     ///
     /// A watched file stays open, even if its descriptor is closed, until it is removed or the
     /// poller is dropped. If the process ends, or if the poller is dropped in another thread than

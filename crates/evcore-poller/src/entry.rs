@@ -1,7 +1,5 @@
-//! The layout of an event in memory. It is epoll's, so that the kernel can write into the program's
-//! buffer.
-//!
-//! All backends use this layout, so reading an event needs no case distinction.
+//! The layout of an event in memory. The layout is epoll's, so that the kernel can write into the
+//! program's buffer. All backends use this layout, so reading an event needs no case distinction.
 
 use crate::ready::Ready;
 
@@ -45,7 +43,6 @@ impl Entry {
         self.key
     }
 
-    /// epoll's flags.
     #[cfg(any(target_os = "linux", target_os = "android"))]
     #[inline]
     pub(crate) fn flags(self) -> u32 {

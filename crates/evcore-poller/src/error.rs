@@ -12,8 +12,7 @@ use crate::{
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// The name of the call in an [`Error::Os`] for a ring that gets too little memory. Usually the
-/// limit of locked memory is too low, and waiting does not help. Other backends do not need such
-/// memory.
+/// limit of locked memory is too low, and waiting does not help.
 pub(crate) const RING_MEMORY: &str = "io_uring_setup (memory, or RLIMIT_MEMLOCK, is too small)";
 
 /// The error of a call of a poller.
@@ -40,8 +39,8 @@ pub enum Error {
         /// The key of the call.
         key: u64,
     },
-    /// The descriptor is already registered under another key. Perhaps it was closed without being
-    /// removed, and its number is now another file's.
+    /// The descriptor is already registered under another key, or is the poller's own waker.
+    /// Perhaps it was closed without being removed, and its number is now another file's.
     #[error(
         "descriptor {fd} is already watched under another key; remove that one first, \
          or duplicate the descriptor to watch it twice"
@@ -102,7 +101,8 @@ pub enum Error {
         fd: RawFd,
         /// The first number that is too large.
         limit: RawFd,
-        /// True if this is the descriptor of a new poller's own waker: all lower numbers are taken.
+        /// True if this is the descriptor of a new poller's own waker, because all lower numbers
+        /// are taken.
         of_waker: bool,
         /// The backends that this system has, best first.
         available: &'static [BackendKind],
@@ -227,11 +227,9 @@ impl Error {
         }
     }
 
-    /// Returns the error of a waiting call with this name.
     #[cold]
     pub(crate) fn of_wait(call: &'static str, errno: rustix::io::Errno) -> Self {
         match errno {
-            // A signal handler has run.
             rustix::io::Errno::INTR => Self::Interrupted,
             other => Self::os(call)(other),
         }
@@ -266,14 +264,11 @@ impl From<Error> for io::Error {
 /// The limit to raise, if the system has refused a call because of a limit.
 fn remedy(call: &str, refusal: &io::Error) -> &'static str {
     match refusal.raw_os_error() {
-        // The process has as many descriptors as it may have.
         Some(libc::EMFILE) => "; raise the limit of descriptors (RLIMIT_NOFILE, ulimit -n)",
-        // The system has as many open files as it may have.
         Some(libc::ENFILE) if cfg!(any(target_os = "linux", target_os = "android")) => {
             "; raise the sysctl fs.file-max"
         }
         Some(libc::ENFILE) => "; raise the system's limit of open files (sysctl kern.maxfiles)",
-        // The user's pollers watch as many files as they may.
         Some(libc::ENOSPC) if call.starts_with("epoll_ctl") => {
             "; raise the sysctl fs.epoll.max_user_watches"
         }
@@ -281,12 +276,11 @@ fn remedy(call: &str, refusal: &io::Error) -> &'static str {
     }
 }
 
-/// The low half of a key.
 fn id(key: &u64) -> u64 {
     key & u64::from(u32::MAX)
 }
 
-/// Lists the backends without sets that `Poller::new` chooses: `poll or epoll`.
+/// Lists the backends without sets that `Poller::new` may choose: `poll or epoll`.
 fn alternatives(available: &[BackendKind]) -> String {
     let are_chosen = available.iter().rev().filter(|kind| {
         let is_special = matches!(kind, BackendKind::EpollMasked | BackendKind::IoUring);

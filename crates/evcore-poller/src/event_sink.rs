@@ -50,15 +50,14 @@ impl EventSink<'_> {
 
 /// Methods for this crate's own backends.
 impl<'a> EventSink<'a> {
-    /// Returns the events that the wait has reported so far. Only the `select` backend calls this,
-    /// and illumos has no such backend.
+    /// Returns the buffer, for the `select` backend, which illumos and Solaris do not have.
     #[cfg(not(any(target_os = "illumos", target_os = "solaris")))]
     #[inline]
     pub(crate) fn events(&self) -> &Events {
         self.events
     }
 
-    /// Returns the buffer itself, for epoll, whose kernel writes into it, and for `io_uring`.
+    /// Returns the buffer, for epoll, whose kernel writes into it, and for `io_uring`.
     #[cfg(any(target_os = "linux", target_os = "android"))]
     #[inline]
     pub(crate) fn into_events(self) -> &'a mut Events {

@@ -1,7 +1,5 @@
-//! The buffer of a wait.
-//!
-//! epoll writes directly into it. The kernel's events are not copied. They are scanned once, and
-//! each becomes an [`Event`] when it is read.
+//! The buffer of a wait. epoll writes directly into it, and each entry becomes an [`Event`] when it
+//! is read.
 
 use std::{fmt, iter::FusedIterator, slice};
 
@@ -31,10 +29,10 @@ pub struct Events {
 }
 
 impl Events {
-    /// Makes a buffer for at most `capacity` events per wait. The capacity is at least 1 and below
-    /// 2^27. The next wait reports the events that do not fit.
+    /// Makes a buffer for at most `capacity` events per wait. A capacity of 0 counts as 1, and one
+    /// of 2^27 or more as 2^27 - 1. Later waits report the events that do not fit.
     ///
-    /// Allocates now: 12 bytes per event on x86-64, otherwise 16.
+    /// Allocates now: 12 bytes per event on x86-64, at most 16 elsewhere.
     #[must_use]
     pub fn bounded(capacity: usize) -> Self {
         Self {
@@ -52,10 +50,11 @@ impl Events {
     ///   until a timeout. A signal does not always end the wait if it comes together with a wake-up
     ///   that reports nothing. A [`Waker`](crate::Waker) that the signal's handler uses always ends
     ///   it.)
-    /// - Stale events of a key that was
-    ///   [removed before a close](crate::Poller::remove_before_close) may follow other events in
-    ///   the buffer. If a wait has only stale events, they are dropped, and it fails with
-    ///   `Error::Interrupted`.
+    /// - Stale events of a key that was [removed before a
+    ///   close](crate::Poller::remove_before_close) may follow other events in the buffer. If a
+    ///   wait has only stale events, they are dropped, and the wait mostly fails with
+    ///   `Error::Interrupted`. It returns no event if too few descriptors are left to register
+    ///   everything anew.
     ///
     /// ```
     /// use evcore_poller::{Error, Events, Poller};
@@ -89,7 +88,6 @@ impl Events {
         self.note_if_full();
     }
 
-    /// Sets `Seen::FULL` if there is no room for another event.
     #[inline]
     fn note_if_full(&mut self) {
         if self.remaining() == 0 {
@@ -163,25 +161,22 @@ impl Events {
         Refill::FullOrWoken
     }
 
-    /// Returns whether the buffer is raw: a wait returns what the kernel returns.
     #[inline]
     pub(crate) fn is_raw(&self) -> bool {
         self.raw
     }
 
-    /// Records that a [`Waker`](crate::Waker) ended the wait.
     #[inline]
     pub(crate) fn set_woken(&mut self) {
         self.seen.0 |= Seen::WAKE;
     }
 
-    /// The keys of all events.
     #[inline]
     pub(crate) fn keys(&self) -> impl ExactSizeIterator<Item = u64> {
         self.entries.iter().map(|entry| entry.key())
     }
 
-    /// Empties the buffer.
+    /// Empties the buffer, and forgets a wake.
     #[inline]
     pub fn clear(&mut self) {
         self.entries.clear();
@@ -211,7 +206,7 @@ impl Events {
         }
     }
 
-    /// Returns whether a [`Waker`](crate::Waker) woke the poller.
+    /// Returns whether a [`Waker`](crate::Waker) woke the poller in the last wait.
     #[must_use]
     #[inline]
     pub fn was_woken(&self) -> bool {
@@ -225,7 +220,6 @@ impl Events {
         self.seen.0 & Seen::FULL != 0
     }
 
-    /// Returns the number of further events that fit.
     #[inline]
     pub(crate) fn remaining(&self) -> usize {
         self.entries.capacity() - self.entries.len()
@@ -253,7 +247,7 @@ impl Events {
         self.entries.is_empty()
     }
 
-    /// Returns the event at `position`, in the order of arrival.
+    /// Returns the event at `position`, in the order of arrival; `None` if there are fewer events.
     #[must_use]
     #[inline]
     pub fn get(&self, position: usize) -> Option<Event> {

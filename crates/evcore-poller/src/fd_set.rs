@@ -14,7 +14,6 @@ use crate::growth;
 /// so others are rare.
 const DENSE: usize = 1 << 24;
 
-/// A set of descriptors.
 #[derive(Debug, Default)]
 pub(crate) struct FdSet {
     dense: Vec<u64>,
@@ -23,8 +22,8 @@ pub(crate) struct FdSet {
 }
 
 impl FdSet {
-    /// Returns whether the table has a bit for this descriptor. A descriptor among the `others`
-    /// never has one.
+    /// Returns whether the table has a bit for this descriptor. A descriptor among the `others` has
+    /// none.
     #[inline]
     pub(crate) fn has_room(&self, fd: RawFd) -> bool {
         place(fd).is_some_and(|(word, _)| word < self.dense.len())

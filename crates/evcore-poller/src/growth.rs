@@ -4,10 +4,8 @@
 //! each element is copied about four times instead of once. Other leaf crates repeat this rule,
 //! because leaf crates do not depend on each other (decision 0018).
 
-/// The least capacity.
 const LEAST: usize = 16;
 
-/// Adds an element.
 #[inline]
 pub(crate) fn push<T>(table: &mut Vec<T>, element: T) {
     if table.len() == table.capacity() {
@@ -16,7 +14,6 @@ pub(crate) fn push<T>(table: &mut Vec<T>, element: T) {
     table.push(element);
 }
 
-/// Makes the table at least `len` long.
 pub(crate) fn lengthen<T: Clone>(table: &mut Vec<T>, len: usize, vacant: T) {
     if len > table.capacity() {
         grow(table, len);

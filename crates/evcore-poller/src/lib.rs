@@ -24,7 +24,7 @@
 //! ## Draining readiness
 //!
 //! With [`Edge`](Mode::Edge), read or write until `WouldBlock`, and then call [`Poller::rearm`].
-//! Some backends report nothing new before that call. To stop before `WouldBlock`, call
+//! Some backends report no new data before that call. To stop before `WouldBlock`, call
 //! [`Poller::reregister`] instead, which reports present readiness again.
 //!
 //! With [`Level`](Mode::Level), an event comes in every wait while the readiness lasts. Remove an
@@ -50,7 +50,7 @@
 //! that gets the same number, and `io_uring` keeps the closed file open.
 //!
 //! A dropped poller ends all its registrations; on `io_uring` this may take a moment. Its wakers
-//! then do nothing.
+//! then have no effect.
 
 mod backend_kind;
 mod event;

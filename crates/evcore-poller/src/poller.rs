@@ -1,9 +1,6 @@
-//! The poller: one contract over every backend.
-//!
-//! The side table (`registry.rs`) checks keys, merges changes of interest and emulates modes. This
-//! file has the order in which the table and the backend are called. It has no callbacks, and it
-//! reads no clock except to continue a wait that a signal has interrupted. The unusual parts of a
-//! wait are in `slow_path.rs`. Stale events are dropped in `stale.rs`.
+//! The poller: one contract over every backend. This file has the order in which the side table
+//! (`registry.rs`) and the backend are called. The unusual parts of a wait are in `slow_path.rs`,
+//! and `stale.rs` drops stale events.
 
 mod slow_path;
 mod stale;
@@ -34,14 +31,14 @@ use crate::{
 /// it, or call [`remove_before_close`](Self::remove_before_close). If you close it without either
 /// call, the poller may watch another file by mistake, but this is never undefined behaviour. The
 /// key and the descriptor's number stay taken until the key is removed. Nothing is reported under a
-/// removed key, unless the same 64 bits are registered again.
+/// removed key, unless the same 64 bits are registered again, or the buffer is [raw](Events::raw).
 ///
 /// In a forked child, every call that would reach the kernel fails with [`Error::Forked`]. Do not
-/// use its wakers there, because each process merges its own wakes, and only the parent
+/// use the poller's wakers there, because each process merges its own wakes, and only the parent
 /// acknowledges them. A child can wake its parent through the [descriptor](Waker::descriptor) of a
 /// waker.
 ///
-/// A poller may move to another thread. On `io_uring`, its next call then registers everything
+/// A poller may move to another thread. On `io_uring`, its next wait then registers everything
 /// anew, and an `Edge` may be reported again.
 ///
 /// Every change takes `&mut self`, so nothing can be registered while another thread waits: send
@@ -64,7 +61,6 @@ use crate::{
 #[derive(Debug)]
 pub struct Poller {
     backend: AnyBackend,
-    /// The waker of the backend.
     waker: Waker,
     registry: Registry,
     /// Keys of changes that the kernel refused and that no wait has reported yet.
@@ -81,7 +77,7 @@ impl Poller {
     ///
     /// # Errors
     ///
-    /// Fails if too few descriptors or too little memory are left. Such a shortage passes, so no
+    /// Fails if descriptors, memory or epoll's watches are exhausted. Such a shortage passes, so no
     /// worse backend is chosen because of it. If the kernel refuses every backend, the error is
     /// that of the last one.
     pub fn new() -> Result<Self> {
@@ -113,11 +109,11 @@ impl Poller {
     /// The low 32 bits of the key are its id, at most [`MAX_ID`](crate::MAX_ID). Events carry all
     /// 64 bits. Both the id and the descriptor must be unique among the registrations.
     ///
-    /// Costs one system call. With an empty interest no system call is made, and errors surface
-    /// when an interest is first set. (poll, select and `/dev/poll` receive a descriptor only in
-    /// the wait. Their call here is `fcntl(F_GETFD)`, so that `add` refuses a closed descriptor on
-    /// these backends too. `io_uring` makes no call here: if the kernel refuses the descriptor, the
-    /// wait reports an event with [`Ready::ERROR`](crate::Ready::ERROR).)
+    /// Costs one system call. With an empty interest no system call is made, and a refusal is
+    /// reported after an interest is first set. (poll, select and `/dev/poll` receive a descriptor
+    /// only in the wait. Their call here is `fcntl(F_GETFD)`, so that `add` refuses a closed
+    /// descriptor on these backends too. `io_uring` makes no call here: if the kernel refuses the
+    /// descriptor, the wait reports an event with [`Ready::ERROR`](crate::Ready::ERROR).)
     ///
     /// # Errors
     ///
@@ -153,11 +149,13 @@ impl Poller {
 
     /// Changes the interest of a registration, and arms a `Oneshot` again.
     ///
-    /// Costs no system call now and one in the next wait. If the change is undone before that wait,
-    /// it costs none, unless it has armed a `Oneshot` that had reported. An `Edge` whose interest
-    /// differs by then reports everything that is ready. If the kernel refuses the change, the next
-    /// wait reports an event with [`Ready::ERROR`](crate::Ready::ERROR), and the registration is
-    /// then silent until the next `modify` or [`reregister`](Self::reregister).
+    /// Costs no system call now, and at most one in the next wait (two for an
+    /// [exclusive](Mode::Exclusive) registration). If the change is undone before that wait, it
+    /// costs none, unless it has armed a `Oneshot` that had reported. An `Edge` whose interest
+    /// differs by then reports everything that is ready. If the kernel refuses the change, a wait
+    /// reports an event with [`Ready::ERROR`](crate::Ready::ERROR). The registration is then silent
+    /// until the next `modify` or [`reregister`](Self::reregister) or, on a backend without `Edge`,
+    /// [`rearm`](Self::rearm).
     ///
     /// # Errors
     ///
@@ -174,9 +172,9 @@ impl Poller {
     /// [exclusive](Mode::Exclusive) registration goes to the end of the kernel's queue, so that
     /// other pollers are woken first. A [`Mode::Level`] stays as it is.
     ///
-    /// Costs no system call now, and one in the next wait (two for an exclusive registration, none
-    /// for `Level`). If the kernel refuses the change, the next wait reports that as for
-    /// [`modify`](Self::modify).
+    /// Costs no system call now, and at most one in the next wait (two for an exclusive
+    /// registration, none for `Level`). If the kernel refuses the change, a wait reports that as
+    /// for [`modify`](Self::modify).
     ///
     /// ```
     /// # use evcore_poller::{Events, Interest, Mode, Poller};
@@ -206,9 +204,8 @@ impl Poller {
     /// reported a socket that was registered before `connect` (Linux reports a hang-up). Without
     /// `rearm`, the result of the `connect` may then not be reported.
     ///
-    /// Costs no system call. If the kernel has `Edge` itself, the call only checks the key;
-    /// otherwise the change may cost a call in the next wait. In the other modes, too, it only
-    /// checks the key.
+    /// Costs no system call. If the kernel has `Edge` itself, or if the mode is not an edge, the
+    /// call only checks the key. Otherwise the change may cost a call in the next wait.
     ///
     /// # Errors
     ///
@@ -218,9 +215,8 @@ impl Poller {
         self.registry.rearm(key, interest)
     }
 
-    /// Stops watching. Costs one system call on epoll. On `io_uring` it costs one call per about
-    /// twenty wake-ups since the last wait, and none if the registration has just reported and is
-    /// not [`Mode::Edge`].
+    /// Stops watching. Costs at most one system call, except on `io_uring`, where further calls do
+    /// the work of the wake-ups since the last wait, about twenty by each.
     ///
     /// Events that a wait has already returned remain in its buffer. Recognise them by the high
     /// half of their key.
@@ -228,8 +224,8 @@ impl Poller {
     /// # Errors
     ///
     /// [`Error::NotRegistered`], [`Error::Forked`]; [`Error::NotOpen`] or [`Error::Os`] if the
-    /// kernel reports that the descriptor was closed before. Even then it is not registered any
-    /// more.
+    /// kernel refuses, most likely because the descriptor was already closed. After any error, the
+    /// key is not registered any more.
     pub fn remove(&mut self, key: u64) -> Result<()> {
         // `and` evaluates both sides, so the key is unregistered in a forked child too.
         let row = self.fork_guard.check().and(self.take(key))?;
@@ -248,9 +244,9 @@ impl Poller {
     /// the same as [`remove`](Self::remove), because a request holds its file open.
     ///
     /// If another descriptor of the same file stays open (a duplicate, or one in a child), use
-    /// [`remove`](Self::remove). Otherwise epoll goes on reporting the file. The poller drops these
-    /// stale events. If a wait has only stale events, the poller registers everything anew, and an
-    /// `Edge` may be reported again.
+    /// [`remove`](Self::remove). Otherwise epoll goes on reporting the file, and the poller drops
+    /// these stale events. If a wait has only stale events, the poller registers everything anew,
+    /// and an `Edge` may be reported again.
     ///
     /// # Errors
     ///
@@ -270,27 +266,23 @@ impl Poller {
     /// Costs one system call, and the calls for the changed registrations ([the
     /// table](BackendKind#what-each-backend-does)). On backends other than epoll and `io_uring` it
     /// costs one more if a waker ended it. On `io_uring` a wait makes one call per about twenty
-    /// wake-ups, including those that do not fit into `events`, because one call does the deferred
-    /// work of about twenty. A signal does not end the wait, unless the buffer is
-    /// [raw](Events::raw).
+    /// wake-ups, including those that do not fit into `events`. A signal does not end the wait,
+    /// unless the buffer is [raw](Events::raw).
     ///
     /// A wait without an event or a wake never ends before its timeout, with one exception. It ends
     /// early if the kernel still reports a file that was [removed before a
-    /// close](Self::remove_before_close), and too few descriptors are left to register everything
-    /// anew. The next wait reports the events that do not fit into `events`. If changes were
-    /// refused, refusals and ready descriptors come first in alternate waits.
+    /// close](Self::remove_before_close), and the kernel refuses a new epoll descriptor with which
+    /// to register everything anew. A later wait reports the events that do not fit into `events`.
+    /// If changes were refused, refusals and ready descriptors come first in alternate waits.
     ///
     /// # Errors
     ///
     /// [`Error::Interrupted`], but only if the buffer is [raw](Events::raw); [`Error::Forked`],
     /// [`Error::Os`]. After an error `events` is empty.
     //
-    // It is inlined, because a wait of one event costs some 70 instructions, and a call would be a
-    // fifth of them.
+    // It is inlined, because a call would be a large part of a wait of one event.
     #[inline(always)]
     pub fn wait(&mut self, events: &mut Events, timeout: Option<Duration>) -> Result<usize> {
-        // The usual wait consists of a few tests, one call, and a few more tests. Everything else
-        // is in functions that are not inlined.
         if self.must_prepare(events, timeout) {
             return self.prepare_and_wait(events, timeout);
         }
@@ -460,7 +452,6 @@ impl Poller {
         refusal.or_not_open(new.fd)
     }
 
-    /// Passes all changes on to the backend.
     fn apply_changes(&mut self) {
         while let Some(change) = self.registry.next_change() {
             if !self.refused.is_empty() {
@@ -501,7 +492,6 @@ impl Poller {
         self.refused.push(key);
     }
 
-    /// Ends a registration, and returns its row.
     #[inline(always)] // so that the row is not copied
     fn take(&mut self, key: u64) -> Result<Row> {
         // Refusals are dropped first, so that no value is kept across the call.

@@ -20,7 +20,7 @@ bitflags! {
     /// assert_eq!(ready.bits(), 0x2001);
     /// ```
     //
-    // The bits are those of epoll and of Linux's `poll`, so the most frequent conversion is a mask.
+    // So the conversion of the flags of epoll and of Linux's `poll` is a mask.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
     pub struct Ready: u16 {
         /// A read, or an accept, does not block.
@@ -105,7 +105,7 @@ impl Ready {
         Self::from_bits_truncate((interest.bits() & Interest::BOTH.bits()) as u16)
     }
 
-    /// The interest to which this readiness belongs.
+    /// Returns the interest to which this readiness belongs.
     #[inline]
     pub(crate) const fn answered(self) -> Interest {
         Interest::from_bits_truncate((self.bits() & 0b111) as u8)

@@ -3,7 +3,7 @@
 #[cfg(any(target_os = "linux", target_os = "android"))]
 use rustix::io::Errno;
 
-/// The result of a wait on epoll. Its parts stay in registers.
+/// The parts of the result stay in registers.
 #[derive(Clone, Copy)]
 #[cfg_attr(
     not(any(target_os = "linux", target_os = "android")),
@@ -17,9 +17,9 @@ pub(crate) enum Refill {
     Some(usize),
     /// The buffer has no room for another event, or one of several events is the waker's.
     FullOrWoken,
-    /// The call has failed, so there is no event.
+    /// The call has failed. The buffer may still have the events of the previous wait.
     #[cfg(any(target_os = "linux", target_os = "android"))]
     Failed(Errno),
-    /// The backend is not epoll.
+    /// The backend is not epoll, and nothing was done.
     Boxed,
 }

@@ -20,7 +20,6 @@ use crate::{
     watch_set::WatchSet,
 };
 
-/// A change for the backend.
 #[derive(Debug)]
 pub(crate) enum Change {
     Add(Registration),
@@ -30,7 +29,6 @@ pub(crate) enum Change {
 }
 
 impl Change {
-    /// Returns the key of the changed registration.
     pub(crate) fn key(&self) -> u64 {
         let (Self::Add(registration)
         | Self::Modify(registration)
@@ -50,13 +48,12 @@ pub(crate) struct Registry {
     rows: Vec<Row>,
     // Invariant: the descriptors of the live rows, no two of which have the same one.
     descriptors: FdSet,
-    /// True if the kernel may still report registrations that were removed without a call. Only a
-    /// [rebuilt set](Self::begin_rebuild) clears it, because no call shows whether a duplicate of a
-    /// closed descriptor is open.
+    /// True if the kernel may still report registrations that were removed. Only a [rebuilt
+    /// set](Self::begin_rebuild) clears it, because no call shows whether a duplicate of a closed
+    /// descriptor is open.
     may_report_stale: bool,
-    /// Flags of the events that a wait must complete before it returns. These are errors and
-    /// hang-ups. They are all flags if this table emulates a mode, has one-shots to mark as fired,
-    /// or has registrations that may report more than their interest.
+    /// Flags of the events that a wait must [complete](Self::complete) before it returns: errors
+    /// and hang-ups, or all flags after [`expect_unrequested`](Self::expect_unrequested).
     // The field is as wide as epoll's flags, with which it is compared.
     to_complete: u32,
     /// Ids whose row may differ from the backend's registration.
@@ -67,12 +64,10 @@ pub(crate) struct Registry {
     needs_attention: bool,
 }
 
-/// One row of the table.
 #[derive(Clone, Debug)]
 pub(crate) struct Row {
     /// The descriptor; [`VACANT`] if there is no registration.
     fd: RawFd,
-    /// The caller's interest.
     wanted: Interest,
     /// The caller's interest when the row was last passed on to the backend.
     synced: Interest,
@@ -99,7 +94,6 @@ enum Renewal {
     Requested,
 }
 
-/// The value of a row without a descriptor.
 const VACANT: RawFd = -1;
 
 /// The value of a vacant row in place of a key. No key is equal to it, because its low half is
@@ -124,7 +118,6 @@ impl Registry {
         registry
     }
 
-    /// Returns the capabilities of the backend.
     #[inline]
     pub(crate) fn capabilities(&self) -> Capabilities {
         self.capabilities
@@ -160,7 +153,8 @@ impl Registry {
         self.may_report_stale = self.capabilities.watches_files;
     }
 
-    /// Records that the kernel may report registrations whose interest has become empty.
+    /// Lets waits complete every event from now on, to update masks, and to drop events of
+    /// registrations whose interest has become empty.
     ///
     /// This is not undone, because a program with one-shots goes on using them, and a refusal is a
     /// rare mistake.
@@ -168,26 +162,21 @@ impl Registry {
         self.to_complete = Ready::all().bits().into();
     }
 
-    /// Returns whether work may be needed before the next wait: a row may differ from the backend's
-    /// registration, or was refused.
     #[inline]
     pub(crate) fn needs_attention(&self) -> bool {
         self.needs_attention
     }
 
-    /// Records that all changes were passed on, and all refusals reported.
     pub(crate) fn end_attention(&mut self) {
         debug_assert!(self.dirty.is_empty(), "all were passed on");
         self.needs_attention = false;
     }
 
-    /// Returns whether the tables are long enough for a registration.
     #[inline]
     pub(crate) fn has_room(&self, new: &Registration) -> bool {
         new.id() < self.rows.len() && self.descriptors.has_room(new.fd)
     }
 
-    /// Makes the tables long enough for a registration.
     pub(crate) fn make_room(&mut self, new: &Registration) -> Result<()> {
         if id_of(new.key) > MAX_ID as usize {
             return Err(Error::IdTooLarge { key: new.key });
@@ -228,7 +217,6 @@ impl Registry {
         Ok(())
     }
 
-    /// Ends a registration, and returns its row. `None` if there is no registration of this key.
     #[inline(always)] // so that the row is not copied
     pub(crate) fn take(&mut self, key: u64) -> Option<Row> {
         if !self.is_registered(key) {
@@ -316,8 +304,8 @@ impl Registry {
         (!wanted.is_empty()).then_some(Ready::ERROR | Ready::answering(wanted))
     }
 
-    /// Returns the registrations to add to a backend that was just reset: everything, except
-    /// one-shots that have reported.
+    /// Returns the registrations to add to a backend that was just reset: all that it should watch,
+    /// except one-shots that have reported.
     pub(crate) fn begin_rebuild(&mut self) -> Vec<Registration> {
         self.may_report_stale = false;
         let rows = self.rows.iter_mut().zip(&self.keys);
@@ -329,17 +317,14 @@ impl Registry {
             .collect()
     }
 
-    /// Returns whether there is a registration of this key. If not, its event is stale.
     #[inline]
     fn is_registered(&self, key: u64) -> bool {
         self.keys.get(id_of(key)) == Some(&key)
     }
 
     /// Completes an event: adds the sides that an error or a hang-up concerns, and updates the mask
-    /// that emulates a mode.
-    ///
-    /// Returns false if the event is stale, because the kernel may report a removed registration if
-    /// a duplicate of its descriptor is open.
+    /// of the row. Returns false if the event must be dropped, because the backend should not watch
+    /// its registration.
     pub(crate) fn complete(&mut self, event: &mut Event) -> bool {
         let capabilities = self.capabilities;
         let Ok(row) = self.row(event.key) else {
@@ -396,7 +381,6 @@ impl Registry {
         }
     }
 
-    /// Panics if an invariant does not hold.
     #[cfg(test)]
     pub(crate) fn verify(&self) {
         assert!(self.needs_attention || self.dirty.is_empty());
@@ -483,13 +467,11 @@ impl Row {
         }
     }
 
-    /// Returns whether the backend watches any part of the registration.
     #[inline]
     pub(crate) fn is_in_backend(&self) -> bool {
         !self.in_backend.is_empty()
     }
 
-    /// Returns the part of the registration that the backend has.
     #[inline]
     pub(crate) fn known(&self, key: u64) -> Registration {
         self.registration(key, self.in_backend)
@@ -507,7 +489,6 @@ impl Row {
     }
 }
 
-/// A key's id, as an index of the tables.
 #[inline]
 fn id_of(key: u64) -> usize {
     low_half(key) as usize

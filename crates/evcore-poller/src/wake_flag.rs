@@ -1,18 +1,16 @@
 //! The flag in front of a waker's descriptor. With it, any number of wakes between two waits cost
 //! one write.
 //!
-//! The order of the steps makes this correct. The waker sets the flag and then notifies the
-//! doorbell (the descriptor). The poller clears the doorbell and then the flag. So if a waker finds
-//! the flag set, the wait that the earlier wake ends has not yet returned. It returns after both
-//! wakes, and reports them as one.
+//! A waker sets the flag and then notifies the doorbell (the descriptor). The poller clears the
+//! doorbell and then the flag. So a waker that finds the flag set comes before the report of the
+//! earlier wake, and both are reported as one.
 //!
-//! A poller finds a wake in one of two ways. Usually its kernel reports the doorbell. But a kernel
-//! reports ready descriptors in turn, and the doorbell may come after more of them than fit into
-//! one wait. Then the poller reads the flag, and clears the doorbell itself.
+//! A kernel reports ready descriptors in turn, and the doorbell may come after more of them than
+//! fit into one wait. Then the poller finds the wake by the flag, and clears the doorbell itself.
 //!
 //! If the kernel reports each notification once (an edge), the doorbell need not be cleared, which
-//! saves a call. The notifications that were reported and left unread are counted, so that they are
-//! not taken for another wake.
+//! saves a call. Reported notifications that are left unread are counted, so that they are not
+//! taken for another wake.
 //!
 //! This file uses no other part of the crate, because `tests/loom_waker.rs` includes it and runs it
 //! over loom's atomics.
@@ -22,12 +20,9 @@ use std::sync::atomic::{
     Ordering::{self, Relaxed},
 };
 
-/// An atomic flag: the standard library's, or loom's.
 pub(crate) trait AtomicFlag {
-    /// Returns whether it is set.
     fn load(&self, order: Ordering) -> bool;
 
-    /// Sets it to `pending`, and returns its previous value.
     fn swap(&self, pending: bool, order: Ordering) -> bool;
 }
 
@@ -87,9 +82,9 @@ impl<F: AtomicFlag, D: Doorbell> WakeFlag<F, D> {
         }
     }
 
-    /// Lets other code notify the doorbell without the flag. Several notifications may then be
-    /// reported as one wake. So reports do not count notifications, and from now on no notification
-    /// is left unread.
+    /// Lets other code notify the doorbell without the flag. Several such notifications may be
+    /// reported as one wake, so reports do not count notifications any more. From now on no
+    /// notification is left unread.
     pub(crate) fn expose(&self) {
         // Relaxed is enough, because a later notification is a call to the kernel, which orders it.
         self.is_exposed.store(true, Relaxed);
@@ -97,7 +92,7 @@ impl<F: AtomicFlag, D: Doorbell> WakeFlag<F, D> {
 
     /// Returns whether there may be a wake to [`take`](Self::take). Costs one relaxed load.
     ///
-    /// After a wake this is true until that wake is reported.
+    /// After a wake this is true until the wake is reported.
     pub(crate) fn is_pending(&self) -> bool {
         // Relaxed is enough, because `take` makes the work before the wake visible.
         self.pending.load(Relaxed)
@@ -115,8 +110,8 @@ impl<F: AtomicFlag, D: Doorbell> WakeFlag<F, D> {
         is_wake
     }
 
-    /// Like [`take`](Self::take), after the kernel has reported an edge. The doorbell mostly need
-    /// not be cleared.
+    /// Works as [`take`](Self::take), after the kernel has reported an edge. The doorbell mostly
+    /// need not be cleared.
     pub(crate) fn acknowledge(&self) -> bool {
         if !self.is_exposed.load(Relaxed) && self.clear_flag() {
             self.unread.fetch_add(1, Relaxed);
@@ -128,7 +123,8 @@ impl<F: AtomicFlag, D: Doorbell> WakeFlag<F, D> {
     }
 
     /// Clears the doorbell before another edge-triggered watch begins, because unread notifications
-    /// would be an edge to it. Notifies once more if there was a wake that was not reported.
+    /// would be an edge to that watch. Notifies once more if there was a wake that was not
+    /// reported.
     pub(crate) fn renew(&self) {
         if self.clear_doorbell() {
             self.doorbell.notify();

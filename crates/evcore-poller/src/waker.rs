@@ -1,7 +1,5 @@
-//! Ends a wait from another thread, or from a signal handler.
-//!
-//! A flag in front of the descriptor makes any number of wakes between two waits cost one write.
-//! A wake carries no message: put the work into a queue before the wake.
+//! Ends a wait from another thread, or from a signal handler. A wake carries no message, so put the
+//! work into a queue before the wake.
 
 use std::{
     fmt,
@@ -22,7 +20,7 @@ use crate::{
 /// A wake between two waits ends the next wait, which reports it even if other events fill the
 /// buffer. Several wakes may be reported as one, and no wake is reported twice. Everything that a
 /// thread did before its wake is visible after the wait that the wake ended. A waker may outlive
-/// its poller; it then does nothing.
+/// its poller, and then has no effect.
 ///
 /// ```
 /// # use evcore_poller::{Events, Poller};
@@ -115,12 +113,9 @@ impl Waker {
     }
 }
 
-/// The effect of a wake.
 #[derive(Clone)]
 enum Wake {
-    /// Notifies a descriptor that the kernel watches.
     Flag(Arc<WakeFlag<AtomicBool, DoorbellFd>>),
-    /// Calls a function.
     Call(Arc<dyn Fn() + Send + Sync>),
 }
 
@@ -176,7 +171,7 @@ impl WakeChannel {
     /// write again. Returns whether there was a wake to report. There is none if the
     /// [`Poller`](crate::Poller) found it before the kernel delivered the event.
     ///
-    /// Costs one `read`.
+    /// Costs one `read` (on a pair of sockets more, if there are 64 bytes or more).
     #[expect(
         clippy::must_use_candidate,
         reason = "if the kernel has just reported one, there is one"
@@ -186,7 +181,7 @@ impl WakeChannel {
     }
 
     /// Works as [`drain`](Self::drain), for an edge-triggered watch. An eventfd reports each write,
-    /// even if the previous one was not read, so this mostly costs no call.
+    /// even if the previous one was not read, so on an eventfd this mostly costs no call.
     #[must_use]
     pub fn acknowledge(&self) -> bool {
         if self.wake_flag.doorbell().read.is_some() {
@@ -196,7 +191,7 @@ impl WakeChannel {
         self.wake_flag.acknowledge()
     }
 
-    /// Reads the unread bytes before another edge-triggered watch begins, in
+    /// Reads the unread notifications before another edge-triggered watch begins, in
     /// [`Backend::reset`](crate::Backend::reset), because that watch would report them as an edge.
     /// The new watch then reports a wake only if there is one that was not reported yet.
     ///

@@ -54,13 +54,11 @@ impl WatchSet {
         Self(ready.answered().bits() | end)
     }
 
-    /// Returns the sides.
     #[inline]
     pub(crate) const fn interest(self) -> Interest {
         Interest::from_bits_truncate(self.0)
     }
 
-    /// Returns the ends.
     #[inline]
     pub(crate) fn ends(self) -> Ready {
         let mut ends = Ready::NONE;
@@ -91,7 +89,6 @@ impl BitOrAssign for WatchSet {
     }
 }
 
-/// Returns the part of the first set that is not in the second.
 impl Sub for WatchSet {
     type Output = Self;
 

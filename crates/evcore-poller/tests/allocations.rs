@@ -12,7 +12,7 @@ use evcore_testing::{CountingAllocator, allocations};
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;
 
-/// Makes every kind of call once.
+/// Registers each pair's second end, waits for it in several ways, and removes it.
 fn turn(poller: &mut Poller, events: &mut Events, pairs: &mut [(UnixStream, UnixStream)]) {
     let modes = [Mode::Level, Mode::Edge, Mode::Oneshot].into_iter().cycle();
     for ((key, (_, far)), mode) in (0..).zip(&*pairs).zip(modes) {

@@ -86,7 +86,6 @@ impl State {
     }
 }
 
-/// The condition under which a wait reports the descriptor.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Watch {
     /// There is something to read, as on kqueue, poll and select.
@@ -175,7 +174,6 @@ where
         let wake_flag = Arc::new(WakeFlag::new(flag, Descriptor::default()));
         // The stored numbers (notes) are relaxed, so that only the wake flag makes them visible.
         let notes: Arc<Vec<_>> = Arc::new((0..threads).map(|_| AtomicUsize::new(0)).collect());
-        // The atomic is the standard library's, which orders nothing for loom.
         let made = Arc::new(std::sync::atomic::AtomicUsize::new(0));
 
         if is_exposed {
@@ -289,7 +287,6 @@ fn two_threads_wake_a_poller_that_relies_on_its_kernel() {
 /// loom's flag, with the fault `M`.
 struct Flag<M>(AtomicBool, std::marker::PhantomData<M>);
 
-/// loom's flag without a fault.
 type Sound = Flag<None>;
 
 impl<M> From<AtomicBool> for Flag<M> {
@@ -320,7 +317,6 @@ impl Fault for None {
     }
 }
 
-/// A wake does not release what was done before it.
 enum WakeReleasesNothing {}
 
 impl Fault for WakeReleasesNothing {
@@ -329,7 +325,6 @@ impl Fault for WakeReleasesNothing {
     }
 }
 
-/// An acknowledgement does not acquire what was done before the wakes.
 enum AcknowledgementAcquiresNothing {}
 
 impl Fault for AcknowledgementAcquiresNothing {
@@ -351,7 +346,6 @@ impl Fault for AcknowledgementStores {
     }
 }
 
-/// A wake reads the flag and sets it in two steps.
 enum WakeInTwoSteps {}
 
 impl Fault for WakeInTwoSteps {
@@ -365,7 +359,6 @@ impl Fault for WakeInTwoSteps {
     }
 }
 
-/// A wake ignores that the flag was already set.
 enum WakeAlwaysNotifies {}
 
 impl Fault for WakeAlwaysNotifies {
@@ -409,7 +402,6 @@ fn a_wake_must_read_the_flag() {
     two_threads_wake_by::<WakeAlwaysNotifies>();
 }
 
-/// A thread wakes a poller with a fault.
 fn a_thread_wakes_a_faulty_poller(poller: Poller<Sound>) {
     no_wake_up_is_lost(1, 3, Some(3), poller);
 }

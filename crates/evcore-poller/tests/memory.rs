@@ -23,7 +23,6 @@ const BYTES_MAX: usize = 31;
 /// of 16 bytes, and 4 for a waiting change.
 const BYTES_MAX_POLL: usize = BYTES_MAX + 40;
 
-/// A backend without tables, like epoll.
 #[derive(Debug)]
 struct NoTables(WakeChannel);
 
@@ -117,7 +116,6 @@ fn a_registration_with_poll_takes_few_bytes_at_any_number() {
     }
 }
 
-/// Raises the limit on descriptors as far as the system allows, and returns it.
 fn raise_descriptors() -> u32 {
     let allowed = getrlimit(Resource::Nofile);
     let raised = Rlimit {

@@ -10,7 +10,7 @@ pub use pool::Pool;
 #[doc(hidden)] // Only simulators need it.
 pub use shared::SimulatedJob;
 
-// Each value may be created on one thread and used on another.
+// A value can move to another thread.
 const _: () = {
     const fn is_send<T: Send>() {}
     is_send::<Pool<u32, u8>>();

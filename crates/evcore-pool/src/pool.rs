@@ -13,13 +13,13 @@ use crate::sync::Builder;
 
 /// Threads that run blocking jobs for an event loop, such as resolving a name or reading a file.
 ///
-/// Each job has an id, with which its result is returned: a loop's token, or any other small copyable
-/// value. When results have arrived, the pool wakes the loop. Then call
+/// Each job has an id, with which its result is returned: a loop's token, or any other small
+/// copyable value. When results have arrived, the pool wakes the loop. Then call
 /// [`next_result`](Self::next_result) until it returns `None`. Several results may come with one
 /// wake-up.
 ///
-/// Jobs start in the order in which they were submitted. With several threads, their results come in
-/// any order. All jobs of a pool return the same type, which may be an enum.
+/// Jobs start in the order in which they were submitted. With several threads, results may come in
+/// another order. All jobs of a pool return the same type, which may be an enum.
 ///
 /// A worker process makes its pool after the fork, because a fork does not copy threads.
 ///
@@ -34,9 +34,9 @@ use crate::sync::Builder;
 ///
 /// # Cost
 ///
-/// A job takes one allocation, and wakes one thread. The loop holds a lock for a short time to
-/// submit the job, and the thread twice to run it. A batch of results takes the lock twice. Results
-/// that come before the loop takes them share one wake-up of the loop.
+/// A job takes one allocation for its closure, and wakes one idle thread. The loop holds a lock for
+/// a short time to submit the job, and the thread twice to run it. A batch of results takes the
+/// lock twice. Results that come before the loop takes them share one wake-up of the loop.
 ///
 /// # Dropping
 ///
@@ -67,15 +67,13 @@ use crate::sync::Builder;
 /// ```
 pub struct Pool<Id, T> {
     shared: Arc<Shared<Id, T>>,
-    /// Results that were taken together, and that `next_result` returns one by one.
     batch: VecDeque<JobResult<Id, T>>,
     /// True from the first result of a batch until `next_result` has returned `None`.
     in_batch: bool,
-    /// Number of jobs that were submitted and whose results are not taken.
     jobs: usize,
-    /// The most jobs that the pool may hold; 0 after a shutdown.
+    /// 0 after a shutdown.
     limit: usize,
-    /// The simulator's function, which gets each job if the pool has no threads.
+    /// Gets each job if the pool has no threads.
     simulator: Option<Box<dyn FnMut(SimulatedJob) + Send>>,
 }
 
@@ -83,8 +81,8 @@ impl<Id: Copy + Send + 'static, T: Send + 'static> Pool<Id, T> {
     /// Starts `threads` threads. `wake` ends the wait of the loop that takes the results: see
     /// [When it wakes](#when-it-wakes).
     ///
-    /// The pool holds at most `limit` jobs: those that wait, those that run, and those whose results
-    /// are not taken. Nothing is reserved for them.
+    /// The pool holds at most `limit` jobs: those that wait, those that run, and those whose
+    /// results are not taken. Nothing is reserved for them.
     ///
     /// # Errors
     ///
@@ -142,8 +140,9 @@ impl<Id: Copy + Send + 'static, T: Send + 'static> Pool<Id, T> {
 
     /// Queues a job for the next thread that is free. Never waits.
     ///
-    /// If the job panics, the panic is its result, and the thread goes on with the next job. (The panic
-    /// hook still runs, which by default prints a message. With `panic = "abort"` the process ends.)
+    /// If the job panics, the panic is its result, and the thread goes on with the next job. (The
+    /// panic hook still runs, which by default prints a message. With `panic = "abort"` the process
+    /// ends.)
     ///
     /// # Errors
     ///
@@ -181,8 +180,8 @@ impl<Id, T> Pool<Id, T> {
             self.in_batch = true;
             self.jobs -= 1;
         } else if mem::take(&mut self.in_batch) {
-            // Results that arrived meanwhile have woken the loop already. But a program that left
-            // its last batch early may have used up that wake-up.
+            // Results that arrived meanwhile have woken the loop, but a program that left its last
+            // batch early may have used up that wake-up.
             self.shared.wake_for_results();
         }
         next
@@ -194,7 +193,7 @@ impl<Id, T> Pool<Id, T> {
         self.jobs
     }
 
-    /// Returns whether the result of each job was taken.
+    /// Returns whether [`len`](Self::len) is 0.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.jobs == 0
@@ -203,8 +202,8 @@ impl<Id, T> Pool<Id, T> {
     /// Drops the jobs that have not started, and waits for those that run, but not longer than
     /// `timeout`. Returns whether all threads have finished.
     ///
-    /// No job can be submitted any more. The results of the jobs that have run can still be taken. A
-    /// thread that is not finished at the timeout ends after its job, or with the process.
+    /// No job can be submitted any more. The results of the jobs that have run can still be taken.
+    /// A thread that is not finished at the timeout ends after its job, or with the process.
     ///
     /// To wait for all jobs without blocking the loop, first run the loop until the pool is
     /// [empty](Self::is_empty).
@@ -212,8 +211,7 @@ impl<Id, T> Pool<Id, T> {
         self.limit = 0;
         let (not_started, simulated) = self.shared.close();
         self.jobs -= not_started.len() + simulated;
-        // The jobs are dropped before the wait, because a running job may wait until one of them is
-        // dropped.
+        // Dropped before the wait, because a running job may wait for such a drop.
         drop(not_started);
         self.shared.wait_for_threads(timeout)
     }

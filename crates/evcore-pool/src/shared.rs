@@ -1,17 +1,15 @@
-//! The state that a pool shares with its threads: the jobs that wait, the results that are not taken,
-//! and the rules that decide when a thread or the loop is woken.
+//! The state that a pool shares with its threads: the jobs that wait, the results that are not
+//! taken, and the rules that decide when a thread or the loop is woken.
 //!
-//! Each queued job notifies one thread. Notifying only if the queue was empty would not be enough:
-//! the notified thread may not have taken the first job yet when a second one is queued, and
-//! another idle thread has to run the second one.
+//! Each queued job notifies one thread. To notify only if the queue was empty is not enough: the
+//! notified thread may not have taken the first job yet when a second one is queued.
 //!
 //! A thread that adds a result to an empty queue wakes the loop, after it has released the lock.
 //! The loop takes the whole queue. So if there are results, the loop has been woken since it last
 //! took some, or a thread is about to wake it.
 //!
-//! This file uses only `sync.rs` of the crate, because `tests/loom_pool.rs` includes both files.
-//! That test runs them over loom's lock, and replaces single operations by wrong ones to show which
-//! failure each prevents. That is why the fields are `pub(crate)`.
+//! `tests/loom_pool.rs` includes this file and `sync.rs`, so this file uses no other file of the
+//! crate. The test replaces single operations by wrong ones, for which the fields are `pub(crate)`.
 
 use std::any::Any;
 use std::collections::VecDeque;
@@ -39,23 +37,19 @@ pub(crate) struct Shared<Id, T> {
     pub(crate) work: Condvar,
     /// Notified when a thread has finished.
     pub(crate) finished: Condvar,
-    /// Wakes the loop.
     pub(crate) wake: Box<dyn Fn() + Send + Sync>,
 }
 
-/// The state that the lock protects.
 pub(crate) struct State<Id, T> {
     pub(crate) jobs: VecDeque<Job<Id, T>>,
     pub(crate) results: VecDeque<JobResult<Id, T>>,
-    /// True if no job starts any more.
+    /// No job starts any more.
     // Invariant: once it is set, `jobs` is empty.
     pub(crate) closed: bool,
-    /// True if the pool was dropped, so that no loop takes results.
+    /// The pool was dropped, so that no loop takes results.
     // Invariant: once it is set, `results` is empty.
     pub(crate) abandoned: bool,
-    /// Number of threads that have not finished.
     pub(crate) threads: usize,
-    /// Number of simulated jobs that have not run.
     pub(crate) simulated: usize,
 }
 
@@ -82,7 +76,6 @@ impl<Id, T> Shared<Id, T> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Queues a job for the next thread that is free.
     pub(crate) fn push_job(&self, job: Job<Id, T>) {
         self.lock().jobs.push_back(job);
         self.work.notify_one();
@@ -98,7 +91,7 @@ impl<Id, T> Shared<Id, T> {
         state.jobs.pop_front()
     }
 
-    /// Runs jobs until the pool is closed. Each thread of the pool does only this.
+    /// The body of a thread: runs jobs until the pool is closed.
     pub(crate) fn run_jobs(&self) {
         while let Some((id, job)) = self.next_job() {
             self.push_result((id, panic::catch_unwind(AssertUnwindSafe(job))));
@@ -121,12 +114,10 @@ impl<Id, T> Shared<Id, T> {
         }
     }
 
-    /// Moves all results into an empty batch.
     pub(crate) fn take_results(&self, batch: &mut VecDeque<JobResult<Id, T>>) {
         mem::swap(batch, &mut self.lock().results);
     }
 
-    /// Wakes the loop if there are results.
     pub(crate) fn wake_for_results(&self) {
         if !self.lock().results.is_empty() {
             (self.wake)();
@@ -152,7 +143,7 @@ impl<Id, T> Shared<Id, T> {
         mem::take(&mut state.results)
     }
 
-    /// Waits until all threads have finished, but not longer than `timeout`. Returns whether they have.
+    /// Waits for at most `timeout`. Returns whether all threads have finished.
     pub(crate) fn wait_for_threads(&self, timeout: Duration) -> bool {
         // A timeout beyond the range of the clock never passes.
         let deadline = Instant::now().checked_add(timeout);

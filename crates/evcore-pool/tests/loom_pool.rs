@@ -1,8 +1,8 @@
 //! Checks the interleavings of the threads of a pool and the loop that submits jobs and takes
 //! results. The shipped files run over loom's lock.
 //!
-//! A lost wake-up leaves a thread or the loop asleep for ever, which loom reports as a deadlock.
-//! Each mutant does one operation in a wrong way, and loom must find that.
+//! Loom reports a lost wake-up as a deadlock. Each mutant does one operation in a wrong way, and
+//! loom must find that.
 
 #![cfg(evcore_loom)]
 
@@ -30,13 +30,12 @@ type Shared = shared::Shared<u32, u32>;
 type Job = shared::Job<u32, u32>;
 type JobResult = shared::JobResult<u32, u32>;
 
-/// Lets the loop sleep. A wake-up lasts until a wait has consumed it.
+/// A wake-up lasts until a wait has consumed it.
 #[derive(Default)]
 struct Parker {
     woken: Mutex<bool>,
     changed: Condvar,
-    /// The number of wake-ups. This atomic is the standard library's, so it orders no other access
-    /// in loom's model.
+    /// The standard library's atomic, so that it orders no other access in loom's model.
     wakes: AtomicUsize,
 }
 
@@ -56,7 +55,6 @@ impl Parker {
     }
 }
 
-/// Two threads wait here for each other.
 #[derive(Default)]
 struct Meeting {
     arrived: Mutex<u32>,
@@ -74,7 +72,6 @@ impl Meeting {
     }
 }
 
-/// The operations of the loop and of the threads. A mutant has one wrong operation.
 #[derive(Clone, Copy)]
 struct Steps {
     push_job: fn(&Shared, Job),
@@ -96,13 +93,13 @@ const SOUND: Steps = Steps {
     finish: |alive| drop(alive),
 };
 
-/// Checks all interleavings. CI sets `LOOM_MAX_PREEMPTIONS`, which limits their preemptions.
+/// Checks all interleavings, or those within `LOOM_MAX_PREEMPTIONS`.
 fn check(body: impl Fn() + Sync + Send + 'static) {
     loom::model::Builder::new().check(body);
 }
 
-/// Checks the interleavings with at most 3 preemptions, for a model whose interleavings would all
-/// together take minutes.
+/// Checks at most 3 preemptions unless `LOOM_MAX_PREEMPTIONS` is set, because all interleavings
+/// would take minutes.
 fn check_some(body: impl Fn() + Sync + Send + 'static) {
     let mut model = loom::model::Builder::new();
     model.preemption_bound = model.preemption_bound.or(Some(3));
@@ -228,7 +225,6 @@ fn a_dropped_pool_keeps_no_result() {
     SOUND.assert_no_result_is_kept();
 }
 
-/// A loop submits two jobs, sleeps until it has their results, and shuts the pool down.
 #[test]
 fn the_public_type_combines_the_steps_correctly() {
     check_some(|| {

@@ -1,5 +1,5 @@
-//! The state that the senders and the receiver of an inbox share: a queue, its lock, and the rule that
-//! decides when the receiver is woken.
+//! The state that the senders and the receiver of an inbox share: a queue, its lock, and the rule
+//! that decides when the receiver is woken.
 //!
 //! The rule: the side that makes the queue non-empty wakes the receiver, after releasing the lock.
 //! That is the sender of the first value, or the receiver when it puts back values that it has not
@@ -8,12 +8,12 @@
 //! only make the receiver block on that lock.
 //!
 //! The receiver takes the whole queue and leaves its own empty one in its place. The lock is held
-//! for a swap of two pointers, and neither side allocates once both buffers have grown.
+//! only for a swap, and neither side allocates once both buffers have grown.
 //!
 //! A sender may wait for a place. It sets a flag and then looks for a place once more. The receiver
 //! frees places, and looks at the flag when its drain ends. A fence on both sides makes sure that
-//! at least one side sees the change of the other side. So while no sender waits, a drain costs one
-//! more fence but no further lock, and each value costs nothing more.
+//! at least one side sees the change of the other side. So a drain takes no further lock while no
+//! sender waits.
 //!
 //! This file uses only `send_error.rs` and `sync.rs` of the crate, because `tests/loom_inbox.rs`
 //! includes these files. It runs them over loom's lock, and replaces single steps by wrong ones to
@@ -27,7 +27,6 @@ use std::time::Instant;
 use crate::send_error::SendError;
 use crate::sync::{AtomicBool, AtomicUsize, Condvar, Mutex, fence};
 
-/// A bounded queue of values, and the function that wakes its receiver.
 #[derive(Debug)]
 pub(crate) struct Channel<T, W> {
     pub(crate) queue: Mutex<Queue<T>>,
@@ -35,14 +34,12 @@ pub(crate) struct Channel<T, W> {
     /// Number of values that the receiver has taken out of the queue and not yet yielded.
     ///
     /// Set under the lock, and counted down without it. A sender reads it under the lock, so the
-    /// sender may see a number that is too high but never one that is too low. So `Relaxed` is
-    /// enough.
+    /// number may be too high but not too low, and `Relaxed` is enough.
     pub(crate) in_hand: AtomicUsize,
 
     // Invariant: the queue and the values in hand are together no more than this.
     pub(crate) limit: usize,
 
-    /// Notifies senders that wait for a place, when places are freed or the inbox is closed.
     pub(crate) room: Condvar,
 
     /// True if a sender may be waiting for a place. Written under the lock.
@@ -51,7 +48,6 @@ pub(crate) struct Channel<T, W> {
     pub(crate) wake: W,
 }
 
-/// The state that the lock protects.
 #[derive(Debug)]
 pub(crate) struct Queue<T> {
     pub(crate) waiting: VecDeque<T>,
@@ -100,7 +96,6 @@ impl<T, W: Fn()> Channel<T, W> {
         Ok(())
     }
 
-    /// Like [`push`](Self::push), but waits for a place.
     pub(crate) fn push_until(
         &self,
         value: T,
@@ -114,7 +109,6 @@ impl<T, W: Fn()> Channel<T, W> {
         self.push_locked(&mut queue, value)
     }
 
-    /// Queues a value under the caller's lock, and returns whether the queue was empty.
     pub(crate) fn push_locked(&self, queue: &mut Queue<T>, value: T) -> Result<bool, SendError<T>> {
         if queue.closed {
             return Err(SendError::Closed(value));
@@ -130,8 +124,8 @@ impl<T, W: Fn()> Channel<T, W> {
         queue.waiting.len() + self.in_hand.load(Relaxed) >= self.limit
     }
 
-    /// Returns whether the channel is full. If so, the receiver notifies `room` when it has freed
-    /// places.
+    /// Returns whether the channel is full and open. If so, the receiver notifies `room` when it
+    /// has freed places.
     pub(crate) fn must_wait(&self, queue: &Queue<T>) -> bool {
         if queue.closed || !self.is_full(queue) {
             return false;
@@ -143,7 +137,6 @@ impl<T, W: Fn()> Channel<T, W> {
         self.is_full(queue)
     }
 
-    /// Notifies the senders that wait for a place, after places have been freed.
     pub(crate) fn notify_room(&self) {
         fence(SeqCst);
         if self.has_waiting.load(Relaxed) {
@@ -166,7 +159,6 @@ impl<T, W: Fn()> Channel<T, W> {
         self.in_hand.store(batch.len(), Relaxed);
     }
 
-    /// Returns the next value of a batch that was taken, and frees its place.
     #[inline]
     pub(crate) fn next(&self, batch: &mut VecDeque<T>) -> Option<T> {
         let value = batch.pop_front()?;

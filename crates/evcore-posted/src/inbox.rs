@@ -1,11 +1,11 @@
 //! Values from other threads, for a loop that sleeps until something happens.
 //!
-//! The receiver is woken by a function, not by a descriptor or a condition variable of the inbox:
-//! a loop waits in one place only, and the function ends that wait.
+//! A function of the program wakes the receiver, because a loop waits in one place only, and the
+//! function ends that wait.
 //!
-//! A sender on another thread may wait for room. Deliberately absent: waiting for a value, because a
-//! loop waits in one place only; and closing when the last sender is dropped, because an inbox can
-//! always create another sender.
+//! A sender on another thread may wait for room. Deliberately absent: waiting for a value, because
+//! a loop waits in one place only; and closing when the last sender is dropped, because an inbox
+//! can always create another sender.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -23,19 +23,20 @@ use crate::send_error::SendError;
 ///
 /// # When it wakes
 ///
-/// `wake` is called once when the inbox becomes non-empty: by the send of the first value, or by a
-/// [`Drain`] that leaves some. While the inbox is non-empty, further sends do not call it. `wake`
-/// is called without a lock, on the thread of that sender or on the receiver's, and must not panic.
-/// If the receiver is not waiting at that moment, the wake-up must end its next wait, as
-/// `evcore-poller`'s `Waker` and [`Thread::unpark`](std::thread::Thread::unpark) do. The receiver
-/// drains after each wake-up, before it waits again; the drain may find nothing.
+/// A value that is sent during a drain waits for the next one. `wake` is called when the first
+/// value begins to wait for the next drain: by its send, or by a [`Drain`] that leaves values.
+/// Further sends do not call it. `wake` is called without a lock, on the thread of that sender or
+/// on the receiver's, and must not panic. If the receiver is not waiting at that moment, the
+/// wake-up must end its next wait, as `evcore-poller`'s `Waker` and
+/// [`Thread::unpark`](std::thread::Thread::unpark) do. The receiver drains after each wake-up,
+/// before it waits again; the drain may find nothing.
 ///
 /// # Cost
 ///
-/// A send takes the lock for a short time. A drain takes it when it begins, and once more when it
-/// ends if it leaves values or if a sender [waits for room](Sender::send_timeout). There are two
-/// buffers. Each grows to the highest number of values that were ever queued and does not shrink.
-/// Nothing is allocated once both have grown.
+/// A send takes the lock for a short time. A drain takes it when it begins, and again when it ends
+/// if it leaves values or if a sender [waits for room](Sender::send_timeout). There are two
+/// buffers. Each grows when more values are queued than ever before, and does not shrink. Nothing
+/// is allocated once both have grown.
 ///
 /// # Signal handlers
 ///
@@ -162,7 +163,8 @@ pub struct Sender<T> {
 }
 
 impl<T> Sender<T> {
-    /// Queues a value, and wakes the receiver if the inbox was empty. Never waits for room.
+    /// Queues a value, and wakes the receiver if no other value waits for its next drain. Does not
+    /// wait for room.
     ///
     /// O(1), except when the queue grows because more values are queued than ever before.
     /// Must not be called from a signal handler.

@@ -1,12 +1,12 @@
-//! Two lists of ids that share one table of links.
+//! Up to two lists of ids that share one table of links.
 //!
-//! An id is in at most one of the lists, so one entry of the table holds its links whichever list it
-//! is in. One bit of the entry names the list, so looking up, linking and unlinking are all O(1).
+//! An id is in at most one of the lists, so one entry of the table holds its links whichever list
+//! it is in. One bit of the entry names the list, so looking up, linking and unlinking are all
+//! O(1).
 //!
 //! `LruList` of evcore-token has one list in each table and needs no such bit. The two do not share
 //! code, because neither crate depends on the other (decision 0018).
 
-/// The links of all ids of both lists.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Links {
     // Invariant: `table[id]` is `Link::ABSENT` for exactly the ids that are in no list.
@@ -36,16 +36,13 @@ struct Link {
 /// The highest id: one bit is the mark, and two numbers have other meanings.
 pub(crate) const MAX_ID: u32 = UNLINKED - 1;
 
-/// The bit that distinguishes the two lists.
 const MARK: u32 = 1 << 31;
 
-/// No neighbour on this side.
 const END: u32 = MARK - 1;
 
 /// The mark in the links of ids that are in no list.
 const UNLINKED: u32 = END - 1;
 
-/// The least number of ids by which a table grows.
 const LEAST_GROWTH: usize = 8;
 
 impl Links {
@@ -68,7 +65,6 @@ impl Links {
         }
     }
 
-    /// Returns whether `id` is in this list.
     #[inline]
     pub(crate) fn has(&self, list: &List, id: u32) -> bool {
         self.linked(id)
@@ -102,7 +98,6 @@ impl Links {
         true
     }
 
-    /// Takes `id` out of a list, and returns whether the list had it.
     #[inline]
     pub(crate) fn remove(&mut self, list: &mut List, id: u32) -> bool {
         if !self.has(list, id) {
@@ -123,7 +118,6 @@ impl Links {
         true
     }
 
-    /// Takes out the front of a list.
     #[inline]
     pub(crate) fn pop(&mut self, list: &mut List) -> Option<u32> {
         let id = list.front()?;
@@ -131,20 +125,18 @@ impl Links {
         Some(id)
     }
 
-    /// Moves all ids of `other` behind `list`, in their order. Costs O(ids moved), because each gets
-    /// the other mark.
+    /// Moves all ids of `other` behind `list`, in their order. Costs O(ids moved), because each
+    /// gets the other mark.
     pub(crate) fn append(&mut self, list: &mut List, other: &mut List) {
         while let Some(id) = self.pop(other) {
             self.push(list, id);
         }
     }
 
-    /// Empties a list. Costs O(its length).
     pub(crate) fn clear(&mut self, list: &mut List) {
         while self.pop(list).is_some() {}
     }
 
-    /// Iterates over a list from its front.
     pub(crate) fn iter(&self, list: &List) -> impl Iterator<Item = u32> {
         std::iter::successors(list.front(), |&id| {
             let next = self.table[id as usize].next;
@@ -192,8 +184,8 @@ impl Links {
         (*link != Link::ABSENT).then_some(link)
     }
 
-    /// Grows the table until it covers `id`. It grows by at least a quarter, so rising ids cost O(1)
-    /// each, and little of it is unused.
+    /// Grows the table until it covers `id`. It grows by at least a quarter, so ascending ids cost
+    /// amortised O(1) each, and little of it is unused.
     #[cold]
     fn cover(&mut self, id: u32) {
         assert!(id <= MAX_ID, "id {id} is above {MAX_ID}");

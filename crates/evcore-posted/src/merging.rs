@@ -1,7 +1,7 @@
 //! Ids that other threads post, merged until the loop takes them.
 //!
-//! Each id waits at most once, so no limit is needed and no post can fail. The ids are keys of a
-//! map and not indices of a table, because another thread may post any `u32`.
+//! Each id waits at most once, so no limit is needed. The ids are keys of a map and not indices of
+//! a table, because another thread may post any `u32`.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -13,8 +13,9 @@ use crate::sync::Mutex;
 
 /// Posts that wait for a loop, in the order in which their ids were first posted.
 ///
-/// A post belongs to a generation of its id. A post of a later generation replaces a post of an earlier
-/// one, which has ended. Values of one generation merge.
+/// A post belongs to a generation of its id. A post of a later generation replaces a post of an
+/// earlier one, which has ended, and a post of an earlier generation is dropped. Values of one
+/// generation merge.
 #[derive(Debug)]
 pub(crate) struct Merging<V> {
     waiting: Mutex<Waiting<V>>,
@@ -25,11 +26,9 @@ struct Waiting<V> {
     // Invariant: it has each key of `posts` once.
     order: VecDeque<u32>,
     posts: HashMap<u32, (NonZeroU32, V)>,
-    /// True if the loop has been dropped.
     is_closed: bool,
 }
 
-/// The result of a post, for the thread that has posted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub(crate) enum Posted {
@@ -42,13 +41,11 @@ pub(crate) enum Posted {
 }
 
 impl<V: Copy + BitOrAssign> Merging<V> {
-    /// Creates an empty value: no post waits.
     pub(crate) fn new() -> Self {
         let waiting = Mutex::new(Waiting::new(false));
         Self { waiting }
     }
 
-    /// Merges a value into the waiting post of an id, or adds a post. Holds a lock for a short time.
     pub(crate) fn post(&self, id: u32, generation: NonZeroU32, value: V) -> Posted {
         let mut waiting = self.waiting.lock();
         if waiting.is_closed {
@@ -94,8 +91,6 @@ impl<V: Copy + BitOrAssign> Waiting<V> {
         }
     }
 
-    /// Merges a post into the waiting one. A later generation replaces an earlier one, which has ended.
-    /// A post of an earlier generation is dropped.
     fn merge(&mut self, id: u32, new: (NonZeroU32, V)) {
         let post = self.posts.entry(id).or_insert_with(|| {
             self.order.push_back(id);

@@ -1,10 +1,10 @@
 //! A queue that holds each id at most once.
 //!
-//! The ids are linked through a side table that is indexed by id. So posting, cancelling and looking
-//! up are O(1), and an id that was posted before allocates nothing.
+//! The ids are linked through a side table that is indexed by id. So posting, cancelling and
+//! looking up are O(1), and an id that was posted before allocates nothing.
 //!
-//! Deliberately absent: payloads, which the caller keeps by id; priorities, for which it uses several
-//! queues; and generations, because the code that closes an id also cancels it.
+//! Deliberately absent: payloads, which the caller keeps by id; priorities, for which it uses
+//! several queues; and generations, because the code that closes an id also cancels it.
 
 use std::fmt;
 
@@ -35,7 +35,8 @@ pub struct PostedQueue {
 }
 
 impl PostedQueue {
-    /// The highest id that can be posted, 2,147,483,645: the table needs the higher numbers as marks.
+    /// The highest id that can be posted, 2,147,483,645: the table needs the higher numbers as
+    /// marks.
     pub const MAX_ID: u32 = links::MAX_ID;
 
     /// Creates an empty queue. Allocates nothing.
@@ -127,7 +128,6 @@ impl PostedQueue {
         self.links.iter(&self.list)
     }
 
-    /// Panics if an invariant does not hold.
     #[cfg(test)]
     pub(crate) fn verify(&self) {
         self.links.verify(&[&self.list]);
@@ -234,7 +234,6 @@ mod tests {
         ]
     }
 
-    /// `post` of the oracle.
     fn post(oracle: &mut VecDeque<u32>, id: u32) -> bool {
         let queued = oracle.contains(&id);
         if !queued {

@@ -2,11 +2,12 @@
 //!
 //! All of them end the wait of the loop by one function, which does not carry the request. So a
 //! requester first writes the request to a separate atomic word, or adds the post under the lock.
-//! Something else may end the wait, too, such as a write to the descriptor of a waker. Such a wake-up
-//! carries no request, so once the waker is exposed, every wake-up may be meant as a wake.
+//! Something else may end the wait, too, such as a write to the descriptor of a waker. Such a
+//! wake-up carries no request, so once the waker is exposed, every wake-up may be meant as a wake.
 //!
-//! `tests/loom_requests.rs` runs this file over loom's atomics, and changes single orderings to show
-//! that each is needed. That is why the fields of [`Requester`] and [`Shared`] are `pub(crate)`.
+//! `tests/loom_requests.rs` runs this file over loom's atomics, and changes single orderings to
+//! show that each is needed. That is why the fields of [`Requester`] and [`Shared`] are
+//! `pub(crate)`.
 
 use std::{
     collections::VecDeque,
@@ -27,9 +28,9 @@ use crate::{
 
 /// Requests of other threads to an event loop: to wake up, to handle posted ids, and to shut down.
 ///
-/// The requests of one kind merge until the loop takes them. So they need no bound, and while the loop
-/// exists none can fail or be lost. This is the loop's side; [`Requester`] is the side of the other
-/// threads.
+/// The requests of one kind merge until the loop takes them. So they need no bound, and while the
+/// loop exists none can fail or be lost. This is the loop's side; [`Requester`] is the side of the
+/// other threads.
 ///
 /// A post has an id with a generation and a value. Values for the same generation of an id merge by
 /// `|=`. A post for a later generation replaces a post for an earlier one, which has ended.
@@ -77,13 +78,11 @@ pub struct Requests<V: Copy + BitOrAssign> {
     // Invariant: without `POSTS`, the next post wakes the loop, or an earlier one has woken it and
     // `on_woken` follows.
     pending: u32,
-    /// A shutdown that the loop has not taken.
     shutdown: Option<Duration>,
     /// Posts that were taken from [`Shared`], and that the loop has not handled.
     taken: VecDeque<Post<V>>,
 }
 
-/// An id, its generation and a value.
 type Post<V> = (u32, NonZeroU32, V);
 
 /// The bit of [`Requests::pending`] for a wake that the loop has not taken.
@@ -94,9 +93,9 @@ const POSTS: u32 = 2;
 impl<V: Copy + BitOrAssign> Requests<V> {
     /// Creates the loop's side, with no request yet. `wake` ends the loop's wait.
     ///
-    /// `wake` is called without a lock, on the thread of the requester, and must not panic. If the loop
-    /// does not wait at that moment, the wake-up must end its next wait, as `evcore-poller`'s `Waker` and
-    /// [`Thread::unpark`](std::thread::Thread::unpark) do.
+    /// `wake` is called without a lock, on the thread of the requester, and must not panic. If the
+    /// loop does not wait at that moment, the wake-up must end its next wait, as `evcore-poller`'s
+    /// `Waker` and [`Thread::unpark`](std::thread::Thread::unpark) do.
     #[must_use]
     pub fn new(wake: impl Fn() + Send + Sync + 'static) -> Self {
         Self {
@@ -125,8 +124,9 @@ impl<V: Copy + BitOrAssign> Requests<V> {
         self.shutdown = requested.into_iter().flatten().min();
     }
 
-    /// A number that is 0 if the next wait may sleep, because no wake and no post is pending. It is a
-    /// number so that a loop can add it to the lengths of its queues, and needs one comparison for all.
+    /// A number that is 0 if the next wait may sleep, because no wake and no post is pending. It is
+    /// a number so that a loop can add it to the lengths of its queues, and needs one comparison
+    /// for all.
     #[inline]
     #[must_use]
     pub fn pending(&self) -> u32 {
@@ -136,8 +136,8 @@ impl<V: Copy + BitOrAssign> Requests<V> {
     /// Returns whether there may be posts to take. Taking posts needs a lock, so a loop calls this
     /// first.
     ///
-    /// Any wake-up makes this true until the posts are taken. A shutdown arrives by a wake-up, so take
-    /// it in the same place.
+    /// Any wake-up makes this true until the posts are taken. A shutdown arrives by a wake-up, so
+    /// take it in the same place.
     #[inline]
     #[must_use]
     pub fn may_have_posts(&self) -> bool {
@@ -156,8 +156,8 @@ impl<V: Copy + BitOrAssign> Requests<V> {
         }
     }
 
-    /// Returns the next of the posts that were taken: its id, its generation and its merged value. No
-    /// lock is held, so the caller may post.
+    /// Returns the next of the posts that were taken: its id, its generation and its merged value.
+    /// No lock is held, so the caller may post.
     pub fn next_post(&mut self) -> Option<Post<V>> {
         self.taken.pop_front()
     }
@@ -192,8 +192,8 @@ impl<V: Copy + BitOrAssign> fmt::Debug for Requests<V> {
     }
 }
 
-/// The side of the other threads: sends requests to the loop that owns the [`Requests`]. Cheap to clone;
-/// any thread may use it.
+/// The side of the other threads: sends requests to the loop that owns the [`Requests`]. Cheap to
+/// clone; any thread may use it.
 ///
 /// The earlier writes of the requesting thread are visible to the loop when it takes the request.
 pub struct Requester<V> {
@@ -201,17 +201,17 @@ pub struct Requester<V> {
 }
 
 impl<V: Copy + BitOrAssign> Requester<V> {
-    /// Wakes the loop. Several wakes may merge; none is lost. Takes no lock and allocates nothing, so a
-    /// signal handler may call it if it may call the function that wakes.
+    /// Wakes the loop. Several wakes may merge; none is lost. Takes no lock and allocates nothing,
+    /// so a signal handler may call it if it may call the function that wakes.
     pub fn wake(&self) {
-        // This is not a store, because a store would hide from the loop what another thread released
-        // through the same word.
+        // This is not a store, because a store would hide from the loop what another thread
+        // released through the same word.
         self.shared.wake_requested.swap(true, Release);
         (self.shared.end_wait)();
     }
 
-    /// Requests a shutdown within `timeout`, and wakes the loop. Of several timeouts that the loop has
-    /// not yet taken, the shortest counts. A timeout is rounded up to a millisecond. A shutdown
+    /// Requests a shutdown within `timeout`, and wakes the loop. Of several timeouts that the loop
+    /// has not yet taken, the shortest counts. A timeout is rounded up to a millisecond. A shutdown
     /// does not count as a [`wake`](Self::wake). A signal handler may call this method, too.
     pub fn shutdown(&self, timeout: Duration) {
         let timeout_ms = whole_ms(timeout);
@@ -219,9 +219,9 @@ impl<V: Copy + BitOrAssign> Requester<V> {
         (self.shared.end_wait)();
     }
 
-    /// Posts a value for an id, and wakes the loop if no post waits yet. Returns false if the loop has
-    /// been dropped; no post fails otherwise. Holds a lock for a short time, so a signal handler must
-    /// not call it.
+    /// Posts a value for an id, and wakes the loop if no post waits yet. Returns false if the loop
+    /// has been dropped; no post fails otherwise. Holds a lock for a short time, so a signal
+    /// handler must not call it.
     pub fn post(&self, id: u32, generation: NonZeroU32, value: V) -> bool {
         let posted = self.shared.posts.post(id, generation, value);
         if posted == Posted::First {
@@ -269,7 +269,8 @@ pub(crate) struct Shared<V> {
     pub(crate) end_wait: Box<dyn Fn() + Send + Sync>,
 }
 
-/// The value of [`Shared::shutdown_ms`] if no shutdown was requested. The longest timeout is one less.
+/// The value of [`Shared::shutdown_ms`] if no shutdown was requested. The longest timeout is one
+/// less.
 pub(crate) const NO_SHUTDOWN: u64 = u64::MAX;
 
 impl<V: Copy + BitOrAssign> Shared<V> {
@@ -283,14 +284,12 @@ impl<V: Copy + BitOrAssign> Shared<V> {
         }
     }
 
-    /// Takes the wake. Returns true if one was requested, or may have been.
     pub(crate) fn take_wake(&self) -> bool {
-        // A `swap`, because a wake between a load and a store would be lost. `|`, not `||`, because both
-        // words must be read.
+        // A `swap`, because a wake between a load and a store would be lost. `|`, not `||`, because
+        // both words must be read.
         self.wake_requested.swap(false, AcqRel) | self.waker_exposed.load(Acquire)
     }
 
-    /// The shutdown that was requested since the last call.
     pub(crate) fn take_shutdown(&self) -> Option<Duration> {
         let ms = self.shutdown_ms.swap(NO_SHUTDOWN, AcqRel);
         (ms != NO_SHUTDOWN).then(|| Duration::from_millis(ms))

@@ -20,8 +20,8 @@ mod imp {
             Self(parking_lot::Condvar::new())
         }
 
-        /// Waits without the lock for a notification, or until the deadline if there is one, and may
-        /// return early. Returns whether there is time left.
+        /// Waits without the lock for a notification, or until the deadline if there is one, and
+        /// may return early. Returns whether there is time left.
         pub(crate) fn wait<'a, T>(
             &self,
             mut guard: MutexGuard<'a, T>,

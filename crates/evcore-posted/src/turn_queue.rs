@@ -49,7 +49,8 @@ pub struct TurnQueue {
 }
 
 impl TurnQueue {
-    /// The highest id that can be posted, 2,147,483,645: the table needs the higher numbers as marks.
+    /// The highest id that can be posted, 2,147,483,645: the table needs the higher numbers as
+    /// marks.
     pub const MAX_ID: u32 = links::MAX_ID;
 
     /// Creates an empty queue. Allocates nothing.
@@ -166,7 +167,6 @@ impl TurnQueue {
         self.due.is_empty() && self.next.is_empty()
     }
 
-    /// Panics if an invariant does not hold.
     #[cfg(test)]
     pub(crate) fn verify(&self) {
         self.links.verify(&[&self.due, &self.next]);
@@ -287,7 +287,6 @@ mod tests {
         ]
     }
 
-    /// The ids that are due in this turn and in the next.
     #[derive(Default)]
     struct Oracle {
         due: VecDeque<u32>,

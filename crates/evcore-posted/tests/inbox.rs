@@ -26,7 +26,6 @@ impl Wakes {
     }
 }
 
-/// An inbox with more room than any test needs.
 fn roomy<T>() -> (Inbox<T>, Sender<T>, Wakes) {
     let wakes = Wakes::default();
     let inbox = Inbox::bounded(1_000, wakes.wake());
@@ -209,7 +208,6 @@ fn operation() -> impl Strategy<Value = Operation> {
     ]
 }
 
-/// The naive oracle: a batch in hand and a queue behind it.
 struct Oracle {
     in_hand: Vec<u32>,
     waiting: Vec<u32>,

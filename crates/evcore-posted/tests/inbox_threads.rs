@@ -58,7 +58,6 @@ fn wait_until_accepted(inbox: &Sender<Value>, value: Value) {
         .expect("the receiver drains");
 }
 
-/// Returns a function that ends the wait of the thread that made it.
 fn unpark() -> impl Fn() + Send + Sync + 'static {
     let this = thread::current();
     move || this.unpark()

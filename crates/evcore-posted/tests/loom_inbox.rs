@@ -33,7 +33,7 @@ use send_error::SendError;
 struct Parker {
     woken: Mutex<bool>,
     changed: Condvar,
-    /// The number of wake-ups. An atomic of the standard library, which orders nothing for loom.
+    /// This is an atomic of the standard library, which orders nothing for loom.
     wakes: std::sync::atomic::AtomicUsize,
 }
 
@@ -82,7 +82,7 @@ const SOUND: Steps = Steps {
     close: |channel| channel.close(),
 };
 
-/// A model: senders that send `values` values each to a receiver with a budget.
+/// Senders that send `values` values each to a receiver with a budget.
 #[derive(Clone, Copy)]
 struct Model {
     senders: u32,
@@ -112,24 +112,21 @@ const WAITING: Model = Model {
     ..ROOMY
 };
 
-/// Senders that wait for room.
 const PATIENT: Steps = Steps {
     send: |channel, value| channel.send_until(value, None),
     ..SOUND
 };
 
-/// Value `n`, from 0, of a sender.
 fn value(sender: u32, n: u32) -> u32 {
     10 * sender + n
 }
 
-/// The values of one sender, in the order in which they were received.
 fn by_sender(received: &[u32], sender: u32) -> Vec<u32> {
     let of_sender = received.iter().filter(|value| **value / 10 == sender);
     of_sender.copied().collect()
 }
 
-/// Returns whether a value was sent; asserts that it was handed back otherwise.
+/// Returns whether a value was sent. Asserts that a refused value was handed back.
 fn was_sent(value: u32, sent: Sent) -> bool {
     sent.map_err(|refused| assert_eq!(refused.into_value(), value))
         .is_ok()

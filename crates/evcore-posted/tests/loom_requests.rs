@@ -1,5 +1,5 @@
-//! Every interleaving of requesters with the loop's side of them: `src/requests.rs` and
-//! `src/merging.rs` over loom's atomics and lock.
+//! Interleavings of requesters with the loop's side, with at most three preemptions:
+//! `src/requests.rs` and `src/merging.rs` over loom's atomics and lock.
 //!
 //! Threads write a request and notify the loop. The loop sleeps until it is notified, and takes the
 //! requests. If a request is lost, the loop sleeps for ever, which loom reports as a deadlock. Each
@@ -82,21 +82,19 @@ const SOUND: Steps = Steps {
 const LONG: Duration = Duration::from_millis(30);
 const SHORT: Duration = Duration::from_millis(10);
 
-/// Runs a model in all interleavings with at most three preemptions.
 fn check(body: impl Fn() + Sync + Send + 'static) {
     let mut model = loom::model::Builder::new();
     model.preemption_bound = Some(3);
     model.check(body);
 }
 
-/// A write of a thread before its request. It orders nothing by itself.
+/// The writes of two threads before their requests. They order nothing by themselves.
 type Done = Arc<[AtomicBool; 2]>;
 
 fn nothing_done() -> Done {
     Arc::new([AtomicBool::new(false), AtomicBool::new(false)])
 }
 
-/// A doorbell, and a requester that notifies it.
 fn requester() -> (Arc<Doorbell>, Requester) {
     let doorbell = Arc::new(Doorbell::default());
     let notified = Arc::clone(&doorbell);

@@ -1,8 +1,8 @@
 //! Socket activation: a service manager opens the listeners, and starts the program with them.
 //!
-//! The protocol is `sd_listen_fds` of systemd. The same variables pass the descriptors that the
-//! service manager has kept since the last run of the service. Their names (`LISTEN_FDNAMES`) tell
-//! them apart; a descriptor with any other name counts as one of a socket unit.
+//! The protocol is `sd_listen_fds` of systemd. It also passes the descriptors that the service
+//! manager has kept since the last run of the service, which are recognised by their names
+//! (`LISTEN_FDNAMES`).
 
 #![allow(unsafe_code, reason = "descriptors known by their numbers")]
 
@@ -20,17 +20,15 @@ use crate::{
     stored::{Purpose, StoredMailboxes},
 };
 
-/// The environment variable that holds the number of descriptors that a service manager passes.
-/// They have the numbers from 3 up.
+/// The environment variable that holds the number of descriptors that a service manager passes. The
+/// descriptors have the numbers from 3 up.
 pub const LISTEN_FDS: &str = "LISTEN_FDS";
 
-/// The environment variable that holds the id of the process that the descriptors are for.
 const LISTEN_PID: &str = "LISTEN_PID";
 
 /// The environment variable that holds the names of the descriptors, with colons between them.
 const LISTEN_FDNAMES: &str = "LISTEN_FDNAMES";
 
-/// The variables of the protocol.
 pub(crate) const VARIABLES: [&str; 3] = [LISTEN_PID, LISTEN_FDS, LISTEN_FDNAMES];
 
 /// The descriptors that a service manager has passed to this process, by their purpose; `None`
@@ -88,8 +86,9 @@ pub fn activated() -> Result<Vec<OwnedFd>> {
 /// under the name [`STORED_LISTENER`](crate::STORED_LISTENER). The list is in no order. It is empty
 /// without such listeners, and after the first call.
 ///
-/// From now on this process owns them, and `exec` closes them. Call it at the start, before other
-/// descriptors are opened, even if [`activated`] was called before.
+/// From now on this process owns them, and `exec` closes them. The first call of this function or
+/// of [`activated`] takes all passed descriptors. So make this first call at the start, before
+/// other descriptors are opened.
 ///
 /// # Errors
 ///
@@ -130,7 +129,7 @@ pub fn is_activated() -> bool {
     env::var_os(LISTEN_FDS).is_some() && purposes.any(|purpose| purpose == Purpose::Activated)
 }
 
-/// Calls `take` with the descriptors that were passed to this process. Returns `None` if none were.
+/// Calls `take` with the passed descriptors, if there are any.
 fn with_passed<T>(take: impl FnOnce(&mut Passed) -> T) -> Result<Option<T>> {
     let mut passed = PASSED.lock().unwrap_or_else(PoisonError::into_inner);
     if passed.is_none() {
@@ -139,7 +138,8 @@ fn with_passed<T>(take: impl FnOnce(&mut Passed) -> T) -> Result<Option<T>> {
     Ok(passed.as_mut().map(take))
 }
 
-/// Takes all descriptors that were passed to this process. It is called until it returns some.
+/// Takes all passed descriptors. The caller keeps them, and calls this again only if there were
+/// none.
 fn take_passed() -> Result<Option<Passed>> {
     let (Some(pid), Some(count)) = (env::var_os(LISTEN_PID), env::var_os(LISTEN_FDS)) else {
         return Ok(None);
@@ -190,7 +190,6 @@ fn refuse(variable: &'static str, text: &OsStr, why: String) -> Error {
     }
 }
 
-/// Parses a number that consists only of digits.
 fn number(text: &OsStr) -> Option<i64> {
     let text = text.to_str()?;
     let is_digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());

@@ -20,7 +20,7 @@ pub struct Affinity {
     beyond: Beyond,
 }
 
-/// The choice for a worker whose index is past the last set.
+/// The rule for a worker whose index is past the last set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Beyond {
     StartsAgain,
@@ -28,7 +28,8 @@ enum Beyond {
 }
 
 impl Affinity {
-    /// Runs each worker on one CPU, in ascending order. After the last CPU comes the first again.
+    /// Runs each worker on one CPU, in ascending order. If there are more workers than CPUs, the
+    /// order starts again.
     ///
     /// # Panics
     ///

@@ -7,8 +7,7 @@ use crate::{
     spawn::{Child, End},
 };
 
-/// The workers of a master. If the master returns early, by an error or by a panic in a hook, the
-/// workers are killed.
+/// The workers of a master. Dropping this, after an error or a panic in a hook, kills them.
 #[derive(Debug)]
 pub(crate) struct Children<C: Child> {
     all: BTreeMap<Slot, Entry<C>>,
@@ -44,13 +43,12 @@ impl<C: Child> Children<C> {
         all.map(|(&slot, entry)| (slot, &entry.child))
     }
 
-    /// The descriptors on which workers report that they serve.
+    /// The descriptors on which workers will report that they serve.
     pub(crate) fn ready_fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let awaited = self.all.values().filter(|entry| !entry.is_ready);
         awaited.filter_map(|entry| entry.child.ready_fd())
     }
 
-    /// Calls `report` for each worker that has become ready since the last call.
     pub(crate) fn take_ready(&mut self, mut report: impl FnMut(Slot, &C)) {
         for (&slot, entry) in self.all.iter_mut().filter(|(_, entry)| !entry.is_ready) {
             entry.is_ready = entry.child.is_ready();
@@ -104,7 +102,6 @@ mod tests {
     use super::*;
     use crate::{ExitCause, Stop, Successor};
 
-    /// A worker that has ended. It may have reported before that it serves.
     #[derive(Debug)]
     struct Ended {
         served: bool,
@@ -141,7 +138,7 @@ mod tests {
 
     const SLOT: Slot = Slot { row: 0, index: 0 };
 
-    /// Number of times that a reaped worker is reported as ready, with or without an earlier look.
+    /// Number of times that a reaped worker is reported as ready, with or without an earlier check.
     fn reports_of(served: bool, was_checked_before: bool) -> usize {
         let mut children = Children::new();
         children.insert(SLOT, Ended { served });

@@ -1,7 +1,7 @@
 //! Reading and setting the CPUs of a thread.
 //!
 //! A set is an array of bits. The length of the kernel's own set depends on how it was built and
-//! booted. Types of a fixed size end at CPU 1,023; the arrays here grow until the kernel's set
+//! booted. The C library's types end at CPU 1,023, so the arrays here grow until the kernel's set
 //! fits.
 
 #![allow(
@@ -13,7 +13,6 @@ use std::{ffi::c_ulong, io};
 
 use crate::error::{Error, Result};
 
-/// The unit of a set.
 type Word = c_ulong;
 
 const WORD_BITS: usize = Word::BITS as usize;
@@ -21,17 +20,16 @@ const WORD_BITS: usize = Word::BITS as usize;
 /// The number of CPUs of the first attempt, which is enough for nearly all machines.
 const CPUS_FIRST: usize = 1024;
 
-/// The number of CPUs of the last attempt, which no kernel exceeds.
+/// The number of CPUs of the last attempt.
 const CPUS_MAX: usize = 1 << 16;
 
-/// The CPUs that this thread may use, in ascending order.
 pub(crate) fn allowed() -> Result<Vec<usize>> {
     grow_until_it_fits(get_affinity).map_err(Error::os(
         "reading the CPUs that this process may use (sched_getaffinity)",
     ))
 }
 
-/// Runs this thread, and the threads that it starts, on these CPUs, whose numbers ascend.
+/// Runs this thread, and the threads that it starts, on these CPUs. The numbers must ascend.
 pub(crate) fn pin(cpus: &[usize]) -> Result<()> {
     set_of(cpus)
         .and_then(|set| set_affinity(&set))
@@ -40,7 +38,6 @@ pub(crate) fn pin(cpus: &[usize]) -> Result<()> {
         ))
 }
 
-/// Calls `read` with longer and longer sets, until the kernel's set fits.
 fn grow_until_it_fits(
     mut read: impl FnMut(&mut [Word]) -> io::Result<()>,
 ) -> io::Result<Vec<usize>> {
@@ -55,7 +52,7 @@ fn grow_until_it_fits(
     }
 }
 
-/// Returns whether the kernel's set is longer. Linux then returns EINVAL, and FreeBSD ERANGE.
+/// Returns whether the kernel's set is longer: Linux returns EINVAL, and FreeBSD ERANGE.
 fn is_too_short(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EINVAL | libc::ERANGE))
 }

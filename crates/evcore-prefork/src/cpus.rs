@@ -28,9 +28,9 @@ impl Cpus {
     ///
     /// # Errors
     ///
-    /// [`Error::NoAffinity`](crate::Error::NoAffinity) if the system has no CPU affinity (Linux and
-    /// FreeBSD have it; this was not run on FreeBSD), [`Error::Os`](crate::Error::Os) if the call
-    /// fails.
+    /// [`Error::NoAffinity`](crate::Error::NoAffinity) if the system has no CPU affinity (Linux,
+    /// Android and FreeBSD have it; this was not run on FreeBSD). [`Error::Os`](crate::Error::Os)
+    /// if the call fails.
     ///
     /// ```
     /// use evcore_prefork::{Cpus, Error};
@@ -130,7 +130,6 @@ mod tests {
     #[cfg(target_os = "linux")]
     #[test]
     fn a_pinned_thread_may_use_only_its_cpus() {
-        // A separate thread is pinned, because the test's thread must keep its CPUs.
         let pinned = std::thread::spawn(|| {
             let before = Cpus::allowed().unwrap();
             let last: Cpus = before.iter().last().into_iter().collect();

@@ -27,17 +27,14 @@ use crate::{
     worker::Worker,
 };
 
-/// The stores, all of which are children of this process. Nothing else reaps them.
-///
-/// Dropping this value kills the stores.
+/// The stores, which are children of the master. Dropping this value kills them.
 pub(crate) struct DescriptorStores<'a> {
     /// The function that runs in each store; `None` in a worker.
     hand_on: Option<HandOn<'a>>,
     master: Pid,
     places: &'static [StorePlace],
-    /// The kind of worker that takes the connections of the stores now, as a [`Successor`].
+    /// The kind of worker that takes the connections of the stores, as a [`Successor`].
     successor: &'static AtomicU8,
-    /// The place of the store of each slot's worker.
     of_slots: BTreeMap<usize, usize>,
     /// The places of stores whose workers have ended, each with its worker.
     left: Vec<(usize, WorkerInfo)>,
@@ -73,8 +70,8 @@ impl<'a> DescriptorStores<'a> {
         self.of_slots.extend(free.map(|place| (slot, place)));
     }
 
-    /// Makes the store of a forked worker. If that fails, the worker has no store, and its
-    /// [`descriptor_store_error`](Worker::descriptor_store_error) has the reason.
+    /// Makes the store of this worker, which was just forked. If that fails, the worker has no
+    /// store, and its [`descriptor_store_error`](Worker::descriptor_store_error) has the reason.
     pub(crate) fn begin(mut self, worker: &mut Worker, slot: usize) -> ReturnReport {
         let place = self.of_slots.get(&slot).map(|place| &self.places[*place]);
         // The other stores belong to the master, so this process must not end them.
@@ -98,7 +95,6 @@ impl<'a> DescriptorStores<'a> {
         return_report
     }
 
-    /// Records which kind of worker takes the connections of the stores from now on.
     pub(crate) fn set_successor(&self, successor: Successor) {
         self.successor.store(successor as u8, Release);
     }
@@ -115,8 +111,6 @@ impl<'a> DescriptorStores<'a> {
         self.left.push((place, *worker));
     }
 
-    /// Reaps the stores that have ended. Calls `report` for each store that has handed on its
-    /// connections.
     pub(crate) fn reap(&mut self, report: &mut dyn FnMut(&WorkerInfo, KeptCounts)) {
         let places = self.places;
         self.left.retain(|(place, worker)| {
@@ -140,8 +134,8 @@ impl<'a> DescriptorStores<'a> {
         }
     }
 
-    /// Waits until the stores have ended by themselves, because the workers of another master take
-    /// the connections that they keep.
+    /// Waits until the stores of dead workers have ended, because the workers of another master
+    /// take the connections that they keep.
     pub(crate) fn wait(&mut self) {
         for (place, _) in mem::take(&mut self.left) {
             self.wait_for(place);
@@ -197,8 +191,8 @@ impl fmt::Debug for DescriptorStores<'_> {
     }
 }
 
-/// The means by which a worker reports that its function has returned. The worker's store then ends
-/// too, and hands nothing on.
+/// Reports that a worker's function has returned. The worker's store then ends, and hands nothing
+/// on.
 #[derive(Debug)]
 pub(crate) struct ReturnReport(Option<&'static [AtomicU8]>);
 

@@ -1,4 +1,4 @@
-//! The errors of this crate, with a variant for each error that a caller would act on.
+//! The errors of this crate.
 
 use std::{fmt, io, os::fd::RawFd};
 
@@ -29,7 +29,7 @@ pub enum Error {
         /// The number of threads, including this one.
         count: usize,
     },
-    /// The process has a supervisor or a [`Worker`](crate::Worker) already.
+    /// The process already runs a supervisor, has made a [`Worker`](crate::Worker), or is a worker.
     #[error("a supervisor or a worker handles the stop signals of this process already")]
     InUse,
     /// A signal handler that wrote to this descriptor could block.
@@ -38,7 +38,8 @@ pub enum Error {
         /// The descriptor.
         fd: RawFd,
     },
-    /// A variable that an older binary has set does not list descriptors of this process.
+    /// A variable that an older binary has set does not list open descriptors of this process, or
+    /// they were taken before.
     #[error("{variable} is {text:?}: {why}")]
     BadInheritance {
         /// The variable, such as [`INHERITED`](crate::INHERITED).
@@ -48,7 +49,8 @@ pub enum Error {
         /// The fault.
         why: String,
     },
-    /// The variables of socket activation do not name descriptors of this process.
+    /// The variables of socket activation do not name open descriptors of this process, or these
+    /// were taken before.
     #[error("{variable} is {text:?}: {why}")]
     BadActivation {
         /// The variable, `LISTEN_PID` or `LISTEN_FDS`.
@@ -64,7 +66,7 @@ pub enum Error {
     /// This system has no mailboxes.
     #[error("mailboxes need Linux: Unix sockets of type SOCK_SEQPACKET; leave `mailboxes` out")]
     NoMailboxes,
-    /// This system has no descriptor stores, or the workers are threads, which end together.
+    /// This system cannot have descriptor stores, or the workers are threads, which end together.
     #[error("a descriptor store needs Linux and worker processes; leave `descriptor_store` out")]
     NoDescriptorStore,
     /// This system has no CPU affinity.
@@ -89,7 +91,6 @@ impl fmt::Debug for Error {
 }
 
 impl Error {
-    /// Adds the action that failed to the system's error.
     pub(crate) fn os<E: Into<io::Error>>(doing: &'static str) -> impl FnOnce(E) -> Self {
         move |error| Self::Os {
             doing,
@@ -98,13 +99,12 @@ impl Error {
     }
 }
 
-/// Advice on the system's error, if there is any.
 fn advice(error: &io::Error) -> &'static str {
     match error.raw_os_error().map(Errno::from_raw_os_error) {
         Some(Errno::MFILE) => "; raise the limit on descriptors (ulimit -n)",
         Some(Errno::NFILE) => "; the whole system is out of files: raise its limit (fs.file-max)",
         Some(Errno::NOMEM) => "; free memory, or raise the limit on it (ulimit -v)",
-        // fork, and the start of a thread, fail with this error.
+        // `fork` and the start of a thread fail with this error.
         Some(Errno::AGAIN) => {
             "; raise the limit on processes (ulimit -u, or pids.max of the control group)"
         }

@@ -6,8 +6,8 @@ use crate::{slot::Slot, stop::Stop, worker_index::WorkerIndex};
 
 /// The exit code by which a worker prevents its replacement: 2, as in nginx.
 ///
-/// Use it if a replacement would fail in the same way. A worker that returns any other code without
-/// a stop is replaced (but see [`CANNOT_START`]), and so is one that panics.
+/// Use it if a replacement would fail in the same way. Without a stop, a worker that ends in any
+/// other way is replaced (but see [`CANNOT_START`]).
 pub const DO_NOT_RESTART: i32 = 2;
 
 /// The exit code by which a worker reports that it could not start, before it was
@@ -16,9 +16,11 @@ pub const DO_NOT_RESTART: i32 = 2;
 /// Once any worker of the server has been ready, this end is like any other crash, and the worker
 /// is replaced. Before that, the cause may concern all workers. If every worker ends with this
 /// code, or with [`DO_NOT_RESTART`], the server has failed to start ([`Outcome::AllRefused`]). If
-/// another worker becomes ready instead, this worker is started again.
+/// another worker becomes ready instead, this worker is started again, after its
+/// [pause](crate#replacement).
 ///
-/// Do not use this code in a server whose workers never report that they are ready.
+/// Do not use this code in a server whose workers never report that they are ready, because the
+/// worker would not be replaced.
 pub const CANNOT_START: i32 = 3;
 
 /// Identifies a worker to the supervisor's hooks.
@@ -45,7 +47,6 @@ pub struct WorkerInfo {
 }
 
 impl WorkerInfo {
-    /// The worker of a slot in a table whose rows have this many workers.
     pub(crate) fn new(slot: Slot, workers: usize, pid: Option<NonZeroU32>) -> Self {
         Self {
             index: WorkerIndex::new(slot.index),
@@ -87,7 +88,8 @@ pub struct WorkerExit {
     pub worker: WorkerInfo,
     /// The cause of its end.
     pub cause: ExitCause,
-    /// The stop that the worker got. None if it ended unexpectedly.
+    /// The stop that the worker, or the whole server, got before this end. None if the worker ended
+    /// unexpectedly.
     ///
     /// A signal that an operator sends only to this worker does not count. A signal to the whole
     /// process group counts, such as Ctrl-C.
@@ -132,7 +134,8 @@ pub enum ExitCause {
     /// The worker is a thread, and did not stop within a second of [`Stop::Fast`] when the
     /// supervisor stopped. A thread cannot be killed, so it runs on until the process ends.
     Abandoned,
-    /// Other code in the master's process has waited for the worker, and so took its exit status.
+    /// The exit status could not be read, for example because other code in the master's process
+    /// has waited for the worker.
     Unknown,
 }
 
@@ -176,7 +179,7 @@ impl fmt::Display for ExitCause {
     }
 }
 
-/// The reason why the supervisor returned, after its last worker had ended.
+/// The reason why the supervisor returned.
 ///
 /// ```
 /// use evcore_prefork::{DO_NOT_RESTART, Outcome, Supervisor};

@@ -1,11 +1,10 @@
-//! The check for the foreground of a terminal. A process there gets WINCH when the window has
-//! changed its size, so WINCH is not a command there.
+//! The check for the foreground of a terminal. A process there gets WINCH when the window changes
+//! its size, so WINCH is not a command there.
 
 use std::fs::File;
 
 use rustix::{process::getpgrp, termios::tcgetpgrp};
 
-/// Returns whether this process is in the foreground of the terminal that controls it.
 pub(crate) fn is_ours() -> bool {
     // Without a terminal, opening this file fails. A terminal that has hung up has no foreground.
     let Ok(terminal) = File::open("/dev/tty") else {

@@ -15,17 +15,16 @@ use crate::{
     signals,
 };
 
-/// The side of a fork that this process is on, and its end of the liveness pipe.
+/// The side of a fork that this process is on.
 #[derive(Debug)]
 pub(crate) enum Side {
     Parent(Pid, ParentEnd),
-    /// The child. Its signals are still blocked, and its handlers are the parent's.
+    /// The child. The signals that [`signals`] handles are still blocked, and its handlers are the
+    /// parent's.
     Child(ChildEnd),
 }
 
 /// Forks this process, whose only thread must be this one.
-///
-/// The signals that [`signals`] handles stay blocked in the child until it unblocks them.
 pub(crate) fn fork() -> io::Result<Side> {
     let (parent, child) = liveness_pipe()?;
     // Without this, both processes would write the bytes that are left in the buffer.
@@ -44,7 +43,6 @@ pub(crate) fn fork() -> io::Result<Side> {
     side
 }
 
-/// Returns an error if the process has other threads, on systems that show it.
 pub(crate) fn require_one_thread() -> Result<()> {
     match threads() {
         Some(count) if count > 1 => Err(Error::Threads { count }),
@@ -52,8 +50,7 @@ pub(crate) fn require_one_thread() -> Result<()> {
     }
 }
 
-/// The number of threads; `None` if it cannot be read. It can be read on Linux, if /proc is
-/// mounted.
+/// The number of threads; `None` except on Linux and Android with `/proc`.
 fn threads() -> Option<usize> {
     if cfg!(any(target_os = "linux", target_os = "android")) {
         Some(count(fs::read_dir("/proc/self/task").ok()?))
@@ -62,7 +59,6 @@ fn threads() -> Option<usize> {
     }
 }
 
-/// Counts the entries that can be read.
 fn count<T>(entries: impl Iterator<Item = io::Result<T>>) -> usize {
     entries.filter(Result::is_ok).count()
 }

@@ -12,7 +12,7 @@ use crate::{
     shared_slice::shared_slice,
 };
 
-/// The clock and the words of all workers. A copy refers to the same words.
+/// The clock and the words of all workers. Copies share the words.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Turns {
     began: &'static [AtomicU32],
@@ -29,9 +29,8 @@ impl Turns {
         Ok(Self { began, start })
     }
 
-    /// Records that the worker of a slot works from now on.
     pub(crate) fn begin(self, slot: usize) {
-        // The lowest bit is set, because 0 is the word of a worker that waits.
+        // The lowest bit is set, so that the word is never `WAITS`.
         self.began[slot].store(self.now_ms() | 1, Relaxed);
     }
 
@@ -57,12 +56,11 @@ impl Turns {
     }
 }
 
-/// The master's side, which checks at intervals whether a worker has worked for too long.
+/// The master's side, which checks at intervals.
 #[derive(Debug)]
 pub(crate) struct Watch {
     pub(crate) turns: Turns,
     timeout: Duration,
-    /// The time of the next check.
     pub(crate) due: Instant,
 }
 
@@ -77,10 +75,11 @@ impl Watch {
         })
     }
 
-    /// Returns whether to look for workers that hang, and sets the time of the next check.
+    /// Returns true if a check is due, and sets the time of the next one.
     ///
-    /// If this check is late by half of the timeout, the master did not run, and perhaps the whole
-    /// server was frozen. No worker is then killed before the whole timeout has passed once more.
+    /// If the check is late by half of the timeout, the master did not run, and perhaps the whole
+    /// server was frozen. The check is then left out, and the next one follows after the whole
+    /// timeout.
     pub(crate) fn is_due(&mut self, now: Instant) -> bool {
         let Some(late) = now.checked_duration_since(self.due) else {
             return false;
@@ -101,8 +100,8 @@ impl Watch {
     }
 }
 
-/// Returns the time from one number of milliseconds to another, which may have wrapped. The first
-/// number is at most 1 too high.
+/// Returns the time between two numbers of milliseconds, the second of which may have wrapped. The
+/// first one may be too high by 1.
 fn lasted(began: u32, now: u32) -> Duration {
     let ms = (now | 1).wrapping_sub(began);
     Duration::from_millis(ms.into())
@@ -130,7 +129,6 @@ mod tests {
         assert!(watch.is_due(first));
         assert!(!watch.is_due(first + TIMEOUT / 9));
         assert!(watch.is_due(first + TIMEOUT / 7));
-        // The server was frozen.
         let thawed = first + 2 * TIMEOUT;
         assert!(!watch.is_due(thawed));
         assert!(!watch.is_due(thawed + TIMEOUT * 9 / 10));

@@ -13,7 +13,7 @@ use crate::{
 
 type WorkerHook<'a> = Box<dyn FnMut(&WorkerInfo) + 'a>;
 
-/// The hooks of a supervisor of processes or of threads.
+/// The hooks of a supervisor. Unset ones do nothing.
 pub(crate) struct Hooks<'a> {
     pub(crate) on_start: WorkerHook<'a>,
     pub(crate) on_start_error: StartErrorHook<'a>,

@@ -7,14 +7,12 @@ use std::{
     sync::atomic::{AtomicU8, Ordering::Acquire},
 };
 
-/// The mark of an idle descriptor.
 const IDLE: u8 = 1;
 
-/// The mark of a connection that is not idle. The store only counts such connections.
+/// The mark of a connection that is not idle. Such connections are only counted.
 const BUSY: u8 = 2;
 
-/// The mark of a worker whose function has returned. It stands in the place of the mark of standard
-/// input.
+/// The mark of a worker whose function has returned, in place of the mark of standard input.
 pub(crate) const RETURNED: u8 = 255;
 
 /// The marks of a worker that has died.
@@ -22,13 +20,12 @@ pub(crate) const RETURNED: u8 = 255;
 pub(crate) struct Marked {
     /// The idle descriptors, in the order of their numbers.
     pub(crate) idle: Vec<RawFd>,
-    /// Number of connections that are not idle.
     pub(crate) busy: usize,
 }
 
-/// Returns the marks of the descriptors that this process has open, each with the number of its
-/// descriptor. The other marks are not read, because reading memory that was never written
-/// allocates a page. If the open descriptors cannot be read from `/proc`, all marks are returned.
+/// Returns the marks of the open descriptors of this process, each with the number of its
+/// descriptor. Other marks are not read, because reading memory that was never written allocates a
+/// page. If `/proc` does not show the open descriptors, all marks are returned.
 pub(crate) fn of_open(marks: &[AtomicU8]) -> Box<dyn Iterator<Item = (usize, &AtomicU8)> + '_> {
     let mark = |number| Some((number, marks.get(number)?));
     match open_descriptors() {
@@ -38,7 +35,7 @@ pub(crate) fn of_open(marks: &[AtomicU8]) -> Box<dyn Iterator<Item = (usize, &At
 }
 
 /// Returns the numbers of the open descriptors, in ascending order. One of them is that of the
-/// directory, which this call closes again.
+/// `/proc` directory itself, which is closed again.
 fn open_descriptors() -> io::Result<Vec<usize>> {
     let mut numbers = Vec::new();
     for entry in fs::read_dir("/proc/self/fd")? {
@@ -50,7 +47,7 @@ fn open_descriptors() -> io::Result<Vec<usize>> {
     Ok(numbers)
 }
 
-/// Reads the marks, each with the number of its descriptor. Standard streams cannot be marked.
+/// Reads the marks, each with the number of its descriptor. Skips the standard streams.
 pub(crate) fn marked<'a>(marks: impl Iterator<Item = (usize, &'a AtomicU8)>) -> Marked {
     let mut marked = Marked::default();
     for (number, mark) in marks.skip_while(|(number, _)| *number < STANDARD_STREAMS.into()) {
@@ -65,7 +62,6 @@ pub(crate) fn marked<'a>(marks: impl Iterator<Item = (usize, &'a AtomicU8)>) -> 
     marked
 }
 
-/// Standard input, output and error.
 const STANDARD_STREAMS: u8 = 3;
 
 /// Returns ranges of all descriptor numbers except the standard streams and these descriptors.
@@ -106,7 +102,6 @@ mod tests {
         let marks: Vec<_> = (0..1 << 20).map(|_| AtomicU8::new(IDLE)).collect();
         let numbers: Vec<_> = of_open(&marks).map(|(number, _)| number).collect();
         assert!(numbers.contains(&number) && numbers.is_sorted());
-        // Other tests open descriptors meanwhile.
         assert!(numbers.len() < 1000, "{}", numbers.len());
         // A descriptor whose number has no mark is left out.
         assert!(of_open(&marks[..number]).all(|(other, _)| other < number));

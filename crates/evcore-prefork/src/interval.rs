@@ -2,11 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-/// The longest interval. Longer ones are shortened to it, so that their end does not overflow a
-/// clock.
+/// The longest interval. The end of a longer one might overflow the clock.
 const EVERY_MAX: Duration = Duration::from_secs(365 * 24 * 3600);
 
-/// A hook, and when it is due.
+/// A hook, and the time at which it is due.
 pub(crate) struct Interval<'a> {
     every: Duration,
     due: Instant,
@@ -14,7 +13,6 @@ pub(crate) struct Interval<'a> {
 }
 
 impl<'a> Interval<'a> {
-    /// The hook is due for the first time after `every`.
     pub(crate) fn new(every: Duration, now: Instant, hook: impl FnMut() + 'a) -> Self {
         let every = every.min(EVERY_MAX);
         Self {
@@ -28,7 +26,7 @@ impl<'a> Interval<'a> {
         self.due
     }
 
-    /// Calls the hook if it is due. Calls it only once, even if it is late by several intervals.
+    /// Calls the hook once if it is due, even if it is late by several intervals.
     pub(crate) fn call_if_due(&mut self, now: Instant) {
         if now >= self.due {
             self.due = now + self.every;

@@ -25,9 +25,11 @@ pub struct Kept {
 }
 
 impl Kept {
-    /// The sending end of the mailbox of the worker's [successor](crate::Mailboxes::to_successor).
-    /// If the master is stopped while another binary serves, the successor is then a worker of that
-    /// binary. So call this again for each channel.
+    /// Returns the sending end of the mailbox of the worker's
+    /// [successor](crate::Mailboxes::to_successor).
+    ///
+    /// If the master is stopped while another binary runs, a worker of that binary becomes the
+    /// successor. So call this again for each channel.
     #[must_use]
     pub fn to_successor(&self) -> BorrowedFd<'_> {
         let [generation, binary] = &self.mailboxes;
@@ -44,9 +46,10 @@ pub(crate) type HandOn<'a> = Box<dyn FnOnce(Kept) -> usize + 'a>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct KeptCounts {
-    /// Connections that the descriptor store has handed on.
+    /// Connections that the successor has taken: the number that `hand_on` has returned.
     pub taken: usize,
-    /// Connections that were closed because they were not idle, or because no successor took them.
+    /// The other connections, which were closed because they were not idle, or because no successor
+    /// took them.
     pub lost: usize,
 }
 

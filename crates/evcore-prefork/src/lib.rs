@@ -8,24 +8,27 @@
 //! |---|---|---|
 //! | master | TERM, INT | fast stop: TERM to all workers, and a second later KILL to those that are left |
 //! | master | QUIT | graceful stop: QUIT to all workers; after the stop timeout a fast stop |
-//! | master | HUP | reload: new workers are started; when they serve, the old ones get a graceful stop |
+//! | master | HUP | reload: new workers are started; when they are ready, the old ones get a graceful stop |
 //! | master | USR1 | reopen: the hook for the master's own logs, then USR1 to all workers |
-//! | master | USR2 | upgrade: the program is started again, and inherits the listeners |
+//! | master | USR2 | upgrade: the program is started again, and inherits the listeners that are passed on |
 //! | master | WINCH | a graceful stop for all workers; the master stays, and HUP starts new workers |
 //! | worker | TERM, INT | [`Stop::Fast`] |
 //! | worker | QUIT | [`Stop::Graceful`] |
 //! | worker | USR1 | one more in [`Worker::reopen_count`] |
-//! | worker | HUP, USR2, WINCH | none |
+//! | worker of a master | HUP, USR2, WINCH | none |
 //!
-//! If the workers are threads, they get the same requests from the master's thread, without
-//! signals.
+//! If the workers are threads, the signals of the table go to the process. Its master sends the
+//! threads the same requests, without signals.
 //!
 //! TERM or INT during a graceful stop makes it fast. Ctrl-C sends INT to master and workers alike,
-//! with the same effect as TERM to the master. HUP is always a reload, so a master survives the end
-//! of its terminal. A terminal also sends WINCH when its window changes. So a master in the
-//! foreground of its terminal ignores WINCH, as nginx does unless it is a daemon.
+//! with the same outcome as TERM to the master.
 //!
-//! If HUP, USR2 and WINCH are pending at once, they are handled in this order: USR2, WINCH, HUP.
+//! At the end of its terminal, a master gets HUP. This HUP is a reload too, so the master survives.
+//! A terminal also sends WINCH when its window changes. So a master in the foreground of its
+//! terminal ignores WINCH, as nginx does unless it is a daemon.
+//!
+//! USR2, WINCH and HUP are handled in this order if they are pending at once. During a stop they
+//! have no effect.
 //!
 //! # Replacement
 //!
@@ -34,36 +37,42 @@
 //! worker becomes ready.
 //!
 //! A worker that lived for a second or more is replaced at once. A worker that lived for less
-//! counts as crashed, and its replacement waits. This pause is 100 ms after the first crash in a
-//! slot. It doubles with each further crash in a row, up to 10 s.
+//! counts as crashed, and so does a failed start. The replacement then waits. This pause is 100 ms
+//! after the first crash in a slot. It doubles with each further crash in a row, up to 10 s.
 //!
 //! While no worker serves, the pause is shorter: it begins at the last start of any worker, and
-//! lasts at most 500 ms. So if all workers are killed, the next one starts within half a second. A
-//! server whose workers always crash starts some two workers a second, not one after the other in a
-//! busy loop. Workers that got a stop do not count as serving. If [each slot serves
+//! lasts at most 500 ms. Here a worker serves from its start until it ends or gets a stop. So if
+//! all workers are killed, the next one starts within half a second. A server whose workers crash
+//! immediately starts some two workers a second, and does not spin. If [each slot serves
 //! alone](Supervisor::slots_serve_alone), this holds for each slot by itself.
 //!
 //! # Reload
 //!
-//! The listeners stay open in the master, so no connection is refused or reset. Clients wait in the
-//! backlog until a worker accepts them. The old workers get a stop only when each new one has
-//! reported that it [is ready](Worker::ready), or has lived for the
-//! [timeout](Supervisor::ready_timeout), which is 1 second by default. Until then, workers of both
-//! generations are replaced if they end. If all new workers refuse ([`DO_NOT_RESTART`]), the old
-//! ones continue. Up to four generations (the workers of one start or reload) may live at once,
-//! each with its own stop timeout. Further reloads wait ([`Reload::Waiting`]). If the workers of
-//! all old generations do not end, a reload is refused ([`Reload::Stuck`]).
+//! A listener that the workers' function has captured stays open in the master, so no connection in
+//! its backlog is refused or reset. Clients wait in the backlog until a worker accepts them.
+//!
+//! The old workers get a stop only when no new worker is awaited. A new worker is awaited until it
+//! has reported that it [is ready](Worker::ready), has lived for the
+//! [timeout](Supervisor::ready_timeout) (1 second by default), or has refused to be replaced
+//! ([`DO_NOT_RESTART`]). Until then, workers of both generations are replaced if they end. If all
+//! new workers refuse, the old ones continue.
+//!
+//! Up to four generations (the workers of one start or reload) may live at once, each with its own
+//! stop timeout. Further reloads wait ([`Reload::Waiting`]). If the workers of all old generations
+//! do not end, a reload is given up ([`Reload::Stuck`]).
 //!
 //! # Upgrade
 //!
-//! USR2 starts the program again, from the same file, with the same arguments. The new binary gets
-//! the listeners from [`inherited`]. The old master keeps running until it gets QUIT. It can also
-//! take over again: WINCH stops its workers, and HUP starts new ones. If the new binary ends first,
-//! the workers that WINCH has stopped are replaced by new ones. So while the old binary lives, the
-//! new one must not remove what both binaries use ([`parent_binary_alive`]), and it starts no newer
-//! binary. Workers that stop can reach the workers of the new binary by [mailboxes](Mailboxes),
-//! which the new binary inherits. A stop signal for the whole process group, such as Ctrl-C, ends
-//! both binaries, even while the new one starts.
+//! USR2 starts the program again, from the same file, with the same arguments, if the workers are
+//! processes. The new binary gets the listeners from [`inherited`]. The old master keeps running
+//! until it gets a stop. It can also take over again: after WINCH, which stops its workers, HUP
+//! starts new ones. If the new binary ends first, the workers that WINCH has stopped are replaced
+//! by new ones. So while the old binary lives, the new one must not remove what both binaries use
+//! ([`parent_binary_alive`]). It starts no newer binary then.
+//!
+//! Workers that stop can reach the workers of the new binary by [mailboxes](Mailboxes), which the
+//! new binary inherits. A stop signal for the whole process group, such as Ctrl-C, ends both
+//! binaries, even while the new one starts.
 //!
 //! # Socket activation
 //!

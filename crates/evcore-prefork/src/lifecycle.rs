@@ -2,13 +2,13 @@
 //! has ended.
 //!
 //! The lifecycle is pure: it starts no process or thread, sends no signal and reads no clock, so a
-//! test can try every order of events. The master reports events ([`started`](Lifecycle::started),
-//! [`ended`](Lifecycle::ended), [`reload`](Lifecycle::reload) and so on), and performs what
-//! [`next`](Lifecycle::next) returns until that is [`Action::Wait`].
+//! test can try any order of events. The master reports events ([`started`](Lifecycle::started),
+//! [`ended`](Lifecycle::ended), [`reload`](Lifecycle::reload) and so on). It performs the actions
+//! that [`next`](Lifecycle::next) returns, up to [`Action::Wait`] or [`Action::Done`].
 //!
-//! The workers of one start or reload are a generation. A reload adds a generation. Once the newest
-//! one [can take over](Takeover), all older ones get a stop. So at least one generation serves
-//! until a stop or a drain.
+//! The workers of one start or reload are a generation. Once the newest one [can take
+//! over](Takeover), all older ones get a stop. So at least one generation serves until a stop or a
+//! drain.
 //!
 //! Workers stand in a table of slots. A generation has its own row, with a slot for each index,
 //! until its last worker has ended.
@@ -26,8 +26,8 @@ mod generation;
 use escalation::{Escalation, Step};
 use generation::{Coverage, Generation, Takeover, Vacancy};
 
-/// The most generations at once: one that serves, one that starts, and two whose workers finish. A
-/// further reload waits.
+/// The most generations at once, for example one that serves, one that starts, and two whose
+/// workers finish. A further reload waits.
 pub(crate) const GENERATIONS_MAX: usize = 4;
 
 /// All generations, oldest first, and the requests to the master.
@@ -35,11 +35,11 @@ pub(crate) const GENERATIONS_MAX: usize = 4;
 pub(crate) struct Lifecycle {
     config: Config,
     generations: Vec<Generation>,
-    /// True if any worker has reported that it serves, so that the server can serve.
+    /// True if any worker has ever reported that it serves.
     has_served: bool,
     /// True if a new generation was requested, and has not begun.
     reload: bool,
-    /// True if the application has got the report that the reload waits for a row.
+    /// True if the application has got the report that the reload waits.
     reload_waits: bool,
     /// True if a reload was reported as started, and not yet as ended.
     is_reloading: bool,
@@ -49,7 +49,6 @@ pub(crate) struct Lifecycle {
     stop: Option<Stop>,
 }
 
-/// The properties of the workers that the lifecycle depends on.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Config {
     /// Number of workers in a generation.
@@ -57,11 +56,9 @@ pub(crate) struct Config {
     pub(crate) timeouts: Timeouts,
     /// True if the clients of one index are not served by workers of other indices.
     pub(crate) slots_serve_alone: bool,
-    /// True for processes, because threads cannot be killed.
     pub(crate) can_kill: bool,
 }
 
-/// The times that workers may take.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Timeouts {
     /// The time from a graceful stop to a fast one.
@@ -79,22 +76,19 @@ impl Default for Timeouts {
     }
 }
 
-/// The next step of the master.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Action {
     /// Start a worker for this slot, then call `started` or `start_failed`.
     Start(Slot),
-    /// Request this stop of the workers of this row.
+    /// Request this stop.
     Stop(usize, Stop),
-    /// Kill the workers of this row.
     Kill(usize),
-    /// Report the workers of this row to the application, because they do not end.
+    /// Report to the application that the workers of this row do not end.
     ReportStuck(usize),
-    /// Leave the workers of this row behind, and call `ended` for each of them.
+    /// Leave the threads of this row behind, and call `ended` for each of them.
     Abandon(usize),
-    /// Report this progress of a reload to the application.
     Report(Reload),
-    /// Wait until something happens, or until this time.
+    /// Wait for an event, at most until this time.
     Wait(Option<Instant>),
     /// No worker is left.
     Done(Outcome),
@@ -115,7 +109,7 @@ impl Lifecycle {
         }
     }
 
-    /// Returns the master's next step, after all reports so far.
+    /// Returns the master's next step.
     pub(crate) fn next(&mut self, now: Instant) -> Action {
         self.prune();
         if let Some(outcome) = self.outcome() {
@@ -147,7 +141,6 @@ impl Lifecycle {
         self.generation(slot.row).start_failed(slot.index, now);
     }
 
-    /// Records that the slot's worker serves.
     pub(crate) fn ready(&mut self, slot: Slot) {
         self.generation(slot.row).ready(slot.index);
         self.has_served = true;
@@ -187,7 +180,6 @@ impl Lifecycle {
         }
     }
 
-    /// Requests a new generation.
     pub(crate) fn reload(&mut self) {
         self.reload = true;
         self.reload_waits = false;
@@ -203,7 +195,6 @@ impl Lifecycle {
         }
     }
 
-    /// Returns whether a generation accepts clients.
     pub(crate) fn serves(&self) -> bool {
         self.serving().next().is_some()
     }
@@ -216,7 +207,6 @@ impl Lifecycle {
         self.drained
     }
 
-    /// Drops the stopped generations that have no worker left.
     fn prune(&mut self) {
         let stop = &mut self.stop;
         self.generations
@@ -245,10 +235,9 @@ impl Lifecycle {
         }
     }
 
-    /// The next step of a generation that stops.
     fn escalate(&mut self, now: Instant, wake: &mut Earliest) -> Option<Action> {
-        // A thread cannot be killed. It may keep its slot during a reload, but must not delay the
-        // end of the server.
+        // A stuck thread may keep its slot during a reload, but must not delay the end of the
+        // server.
         let abandons = self.stop.is_some() && !self.config.can_kill;
         for generation in &mut self.generations {
             let row = generation.row;
@@ -285,7 +274,7 @@ impl Lifecycle {
         Some(Reload::Started)
     }
 
-    /// Reports a reload that waits for a row, once. Gives the reload up if no row can become free,
+    /// Reports once that the reload waits for a row. Gives the reload up if no row can become free,
     /// because at most one generation serves, and the workers of all others do not end.
     fn wait_for_row(&mut self) -> Option<Reload> {
         let serving = self.serving().count();
@@ -314,7 +303,7 @@ impl Lifecycle {
         }
         let is_newest = at + 1 == self.generations.len();
         self.generations.remove(at);
-        // If an older generation has refused, a newer one replaces it anyway, and nothing is
+        // If an older generation has refused, a newer one replaces it anyway, so nothing is
         // reported.
         self.is_reloading &= !is_newest;
         is_newest.then_some(Reload::Refused)
@@ -356,8 +345,7 @@ impl Lifecycle {
             };
             return self.vacancies().map(start).min();
         }
-        // This is the slot whose pause ends first, even if pauses are shortened. So each slot has
-        // its turn.
+        // The choice ignores that pauses may be shortened. So each slot has its turn.
         let (vacancy, slot) = self.vacancies().min()?;
         let coverage: Coverage = self.serving().map(Generation::coverage).collect();
         Some((vacancy.start_at(coverage), slot))
@@ -372,7 +360,6 @@ impl Lifecycle {
         })
     }
 
-    /// The generations that accept clients.
     fn serving(&self) -> impl Iterator<Item = &Generation> {
         self.generations.iter().filter(|one| one.is_serving())
     }
@@ -383,7 +370,6 @@ impl Lifecycle {
     }
 }
 
-/// The earliest of some times. `None` if no time was added.
 #[derive(Debug, Default)]
 struct Earliest(Option<Instant>);
 

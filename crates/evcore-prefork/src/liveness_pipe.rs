@@ -1,12 +1,12 @@
 //! The liveness pipe between a worker process and its master: a socket pair, one end for each.
 //!
-//! Over it the worker reports that it serves, and the master reports that the worker has a
-//! successor. When the master is gone, however it ended, the kernel closes the master's end and
-//! sends SIGIO to the worker, which has requested that signal. This works on every Unix, even for a
-//! worker that has changed its user, and needs nothing from the worker's event loop.
+//! Over the pipe the worker reports that it serves, and the master reports that the worker has a
+//! successor. When the master is gone, however it ended, the kernel closes the master's end. The
+//! kernel then sends the worker SIGIO, even if the worker has changed its user, and without the
+//! help of the worker's event loop.
 //!
-//! A worker must not hold the master's end of a sibling's pipe. Otherwise the sibling would not
-//! notice that the master is gone while this worker lives.
+//! A worker must not hold the master's end of a sibling's pipe, because the sibling would then not
+//! notice the end of the master.
 
 #![allow(
     unsafe_code,
@@ -46,7 +46,6 @@ const GENERATION: u8 = b'g';
 const BINARY: u8 = b'b';
 const RESTART: u8 = b'r';
 
-/// Creates a liveness pipe.
 pub(crate) fn liveness_pipe() -> Result<(ParentEnd, ChildEnd)> {
     let (parent, child) = pair().map_err(Error::os(
         "making the liveness pipe between master and worker (socketpair)",
@@ -61,29 +60,27 @@ fn pair() -> io::Result<(UnixStream, UnixStream)> {
     Ok((parent, child))
 }
 
-/// The master's end of a liveness pipe. When it is dropped, the worker stops.
+/// The master's end of a liveness pipe. When it is closed, the worker stops.
 #[derive(Debug)]
 pub(crate) struct ParentEnd(UnixStream);
 
-/// The flag that keeps a write to a master that is gone from ending the worker by SIGPIPE. On
-/// Apple's systems, the standard library sets an option for that.
+/// The flag that keeps a write to a closed pipe from raising SIGPIPE. On Apple's systems, the
+/// standard library sets a socket option for that.
 #[cfg(not(target_vendor = "apple"))]
 const WITHOUT_SIGPIPE: SendFlags = SendFlags::NOSIGNAL;
 #[cfg(target_vendor = "apple")]
 const WITHOUT_SIGPIPE: SendFlags = SendFlags::empty();
 
-/// The most times that a worker tries to report. It pauses 100 ms after a failure.
+/// The most attempts at a report, with a pause after each.
 const REPORTS_MAX: u32 = 10;
 
-/// The most times that a worker checks whether its master has ended. It pauses 100 ms after a check
-/// that shows nothing.
+/// The most checks of the pipe that show nothing, with a pause after each.
 const CHECKS_MAX: u32 = 10;
 
 /// The state of a worker's report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Report {
     Nothing,
-    /// The worker serves.
     Ready,
     /// The worker's end is closed, so no report will follow.
     Closed,
@@ -98,8 +95,8 @@ impl ParentEnd {
         }
     }
 
-    /// Reports to the worker that another one serves in its place. There is room for the byte; if
-    /// the kernel has no memory for it, the worker ends as if it had no successor.
+    /// Reports to the worker that another one serves in its place. If that fails, the worker keeps
+    /// the successor that was reported before, if any.
     pub(crate) fn report_successor(&self, successor: Successor) {
         let byte = match successor {
             Successor::Generation => GENERATION,
@@ -116,7 +113,6 @@ impl AsFd for ParentEnd {
     }
 }
 
-/// The worker's end of a liveness pipe.
 #[derive(Debug)]
 pub(crate) struct ChildEnd(UnixStream);
 
@@ -125,8 +121,8 @@ impl ChildEnd {
     ///
     /// The master may be gone already, so call [`parent_gone`] afterwards.
     pub(crate) fn install(self) {
-        // If the system refused, the worker would serve and might outlive its master, which is
-        // better than no worker. No system refuses it for a socket.
+        // Without the signal the worker serves, and might outlive its master, which is better than
+        // no worker.
         let _ = send_sigio(&self.0);
         CHILD_END.store(self.0.into_raw_fd(), Ordering::Release);
     }
@@ -134,23 +130,19 @@ impl ChildEnd {
 
 /// Returns whether this process is a worker whose master is gone. A signal handler may call it.
 ///
-/// The kernel sends only one signal, so a check that shows nothing is repeated.
+/// The end of the master raises one signal only, so a check that shows nothing is repeated.
 pub(crate) fn parent_gone() -> bool {
     child_end().is_some_and(|end| is_gone(|| check(end), pause))
 }
 
-/// The result of a check of the pipe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Check {
-    /// The master's end is closed.
     Gone,
-    /// The master holds its end.
     Held,
-    /// An error that shows nothing about the master, for example a lack of memory.
     Unknown,
 }
 
-/// Repeats `check` until it shows something, at most [`CHECKS_MAX`] times.
+/// Repeats `check` until it shows something. Returns false after [`CHECKS_MAX`] attempts.
 fn is_gone(mut check: impl FnMut() -> Check, pause: impl Fn()) -> bool {
     for _ in 0..CHECKS_MAX {
         match check() {
@@ -161,26 +153,24 @@ fn is_gone(mut check: impl FnMut() -> Check, pause: impl Fn()) -> bool {
     false
 }
 
-/// Checks the pipe. First reads all reports of the master, because the close of the master's end
-/// can be read only after them.
+/// Checks the pipe. First reads all reports of the master, because the end of the stream comes
+/// after them.
 fn check(end: BorrowedFd<'_>) -> Check {
     let mut report = [0; 1];
     loop {
         return match recv(end, &mut report, RecvFlags::empty()) {
-            // The error means that the master ended before it had read a report.
+            // The error means that the master ended with a report unread.
             Ok((_, 0)) | Err(Errno::CONNRESET | Errno::NOTCONN) => Check::Gone,
             Ok(_) => {
                 SUCCESSOR.store(report[0], Ordering::Release);
                 continue;
             }
-            // The pipe is open, and empty.
             Err(Errno::AGAIN) => Check::Held,
             Err(_) => Check::Unknown,
         };
     }
 }
 
-/// Returns the successor of this worker that the master has reported last.
 pub(crate) fn successor() -> Option<Successor> {
     if let Some(end) = child_end() {
         check(end);
@@ -193,10 +183,8 @@ pub(crate) fn successor() -> Option<Successor> {
     }
 }
 
-/// Reports to the master that this worker serves.
-///
-/// The pipe has room for one byte, but the kernel may be short of memory. Then the report is sent
-/// again, because without it the server would not announce that it listens.
+/// If the kernel has no memory for the report, it is sent again, because without it the server
+/// would not announce that it listens.
 pub(crate) fn report_ready() {
     static IS_REPORTED: AtomicBool = AtomicBool::new(false);
     let Some(end) = child_end() else { return };
@@ -288,7 +276,6 @@ mod tests {
         assert_eq!(check(file.as_fd()), Check::Unknown, "it is not a socket");
     }
 
-    /// Returns the result of `is_gone` after exactly these checks.
     fn gone_after(checks: &[Check]) -> bool {
         let mut left = checks.iter().copied();
         let is_gone = is_gone(|| left.next().expect("there is no further check"), || {});

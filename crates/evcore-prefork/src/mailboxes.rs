@@ -2,7 +2,7 @@
 //!
 //! A mailbox is a pair of sockets: the master keeps both ends, each worker has all sending ends,
 //! and usually one worker at a time reads. So a message to a slot without a worker waits for the
-//! slot's next worker. The application chooses what to send; `evcore-handover` sends connections.
+//! slot's next worker. The application chooses the messages; `evcore-handover` sends connections.
 
 use std::{
     os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd},
@@ -18,13 +18,14 @@ use crate::{
 
 /// The mailboxes of the [slots](crate::Worker::slot) and of successors.
 ///
-/// A worker sends to any other one of its master by [`to_slot`](Self::to_slot). A worker that stops
-/// has no means to find the slot of its [successor](Successor). So there are two more mailboxes for
+/// A worker sends to any slot of its master by [`to_slot`](Self::to_slot). A worker that stops has
+/// no means to find the slot of its [successor](Successor). So there are two more mailboxes for
 /// each [index](crate::Worker::index). One is for the next generation of the same master. The other
-/// one is for another binary: a new binary inherits it, and until the old binary has ended, workers
-/// of both binaries read it. A worker that stops sends to one of them
-/// ([`to_successor`](Self::to_successor)), and a worker that serves reads both
-/// ([`of_predecessors`](Self::of_predecessors)).
+/// one is for another binary, or for the next start of the service. A new binary inherits it, and
+/// until the old binary has ended, workers of both binaries read it.
+///
+/// A worker that stops sends to one of the two ([`to_successor`](Self::to_successor)), and a worker
+/// that serves reads both ([`of_predecessors`](Self::of_predecessors)).
 ///
 /// The methods return ends of pairs of Unix sockets of type `SOCK_SEQPACKET`, which are
 /// non-blocking and close-on-exec. `Sender::open` and `Mailbox::from_fd` of `evcore-handover` take
@@ -70,14 +71,14 @@ impl Mailboxes {
     }
 
     /// Returns the sending end for the worker that serves in place of this one.
-    /// [`Worker::successor`] returns which kind of worker that is. If that worker dies, its
-    /// replacement reads the mailbox.
+    /// [`Worker::successor`] returns the kind of that worker. If it dies, its replacement reads the
+    /// mailbox.
     ///
     /// With [`Successor::Restart`], no process reads the mailbox before the next start of the
     /// service.
     ///
-    /// Stop reading [`of_predecessors`](Self::of_predecessors) before you send, because this worker
-    /// would otherwise read its own messages.
+    /// Stop reading [`of_predecessors`](Self::of_predecessors) before you send. Otherwise this
+    /// worker may read its own messages.
     ///
     /// [`Worker::successor`]: crate::Worker::successor
     #[must_use]
@@ -109,7 +110,6 @@ impl Mailboxes {
     }
 }
 
-/// All mailboxes of a supervisor.
 #[derive(Debug)]
 pub(crate) struct Table {
     /// Number of workers in a generation.
@@ -117,19 +117,18 @@ pub(crate) struct Table {
     slots: Vec<Pair>,
     /// The mailboxes for successors of the same master, by index.
     generations: Vec<Pair>,
-    /// The mailboxes for successors of another binary or of the next start of the service, by
-    /// index. There are more of them than workers if an older binary, or the last run of the
-    /// service, had more workers.
+    /// The mailboxes for another binary or the next start of the service. The mailbox at `n`
+    /// belongs to index `n % workers`, because an older binary or the last run may have had more
+    /// workers.
     binaries: Vec<Pair>,
-    /// Number of mailboxes that the older binary reads. The older binary does not have the other
-    /// mailboxes.
+    /// Number of mailboxes that the older binary reads.
     inherited: usize,
 }
 
 impl Table {
-    /// Creates the mailboxes. `inherited` are the mailboxes of an older binary, in the order of its
-    /// list. If there are none, those in `stored` are used, which a service manager has kept since
-    /// the last run.
+    /// Creates the mailboxes. `inherited` are both ends of those of an older binary, in the order
+    /// of its list. If there are none, those in `stored` are used, which a service manager has kept
+    /// since the last run.
     pub(crate) fn new(
         workers: usize,
         slots: usize,
@@ -170,8 +169,8 @@ impl Table {
     fn of_binaries(&self, index: usize) -> &Pair {
         match self.inherited {
             0 => &self.binaries[index],
-            // A newer binary reads all mailboxes. An older binary reads only the mailboxes that it
-            // has passed on.
+            // A newer binary reads all mailboxes. An older binary reads those that it has passed
+            // on.
             inherited => &self.binaries[index % inherited],
         }
     }
@@ -182,7 +181,6 @@ impl Table {
         self.binaries.iter().flat_map(ends)
     }
 
-    /// Has a service manager keep the mailboxes for the next start of the service.
     pub(crate) fn keep(&self, keep: &mut Keep<'_>) {
         for (index, Pair { sending, receiving }) in self.binaries.iter().enumerate() {
             let receiving = receiving.as_ref().expect("the master keeps this end");
@@ -190,7 +188,7 @@ impl Table {
         }
     }
 
-    /// Closes the ends that only other workers read, in a worker that is a process.
+    /// In a worker process: closes the ends that only other workers read.
     pub(crate) fn close_receiving_ends_except(&mut self, slot: Slot) {
         let number = slot.number(self.workers);
         for (n, pair) in self.slots.iter_mut().enumerate() {

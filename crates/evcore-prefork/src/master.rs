@@ -20,7 +20,7 @@ use crate::{
     upgrade::{self, Binary, Upgrade},
 };
 
-/// Performs what the [`Lifecycle`] decides. The workers are processes or threads.
+/// Performs the decisions of the [`Lifecycle`]. The workers are processes or threads.
 pub(crate) struct Master<'a, S: Spawn> {
     // The fields are dropped in this order: first the workers, then the write end of the self-pipe,
     // then its reader.
@@ -33,11 +33,8 @@ pub(crate) struct Master<'a, S: Spawn> {
     hooks: Hooks<'a>,
     /// The binary that USR2 starts; `None` if the workers are threads.
     binary: Option<Binary>,
-    /// The watch for workers that hang; `None` without a timeout.
     watch: Option<Watch>,
-    /// Number of reopen signals that were handled.
     reopen_count: u32,
-    /// The last stop that was handled.
     stop: Option<Stop>,
     /// The successor that was last reported to the descriptor stores and to the workers that stop.
     reported: Option<Successor>,
@@ -118,8 +115,8 @@ impl<'a, S: Spawn> Master<'a, S> {
         (self.hooks.on_start)(&worker);
     }
 
-    /// Handles a failed start, which is tried again later. Only the error of the very first start
-    /// is returned, because then the server cannot start.
+    /// A failed start is tried again later. The error of the very first start is returned instead,
+    /// because then the server cannot start.
     fn start_failed(&mut self, slot: Slot, error: io::Error) -> Result<()> {
         if !self.started_any {
             return Err(Error::os(S::DOING)(error));
@@ -130,11 +127,9 @@ impl<'a, S: Spawn> Master<'a, S> {
         Ok(())
     }
 
-    /// Handles first the workers that are ready or have ended, then the commands.
-    ///
-    /// The order matters, because Ctrl-C also reaches the workers. If Ctrl-C has ended a worker
-    /// that is reaped here, the master has also got the signal by now, and handles it before it
-    /// replaces a worker.
+    /// Workers are reaped before the stop is handled, because Ctrl-C also reaches the workers. If
+    /// it has ended a worker that is reaped here, the master has also got the signal by now. The
+    /// master then handles the stop before it replaces a worker.
     fn handle_events(&mut self) {
         self.handle_ready();
         self.handle_ends();
@@ -217,15 +212,13 @@ impl<'a, S: Spawn> Master<'a, S> {
     fn stop(&mut self, row: usize, stop: Stop) {
         for (_, child) in self.children.in_row(row) {
             if let Some(successor) = self.reported {
-                // This comes before the stop, because a worker looks for its successor when it has
-                // got the stop.
+                // This comes before the stop, at which a worker looks for its successor.
                 child.replace(successor);
             }
             child.stop(stop);
         }
     }
 
-    /// The kind of worker that serves in place of workers that stop or have ended.
     fn successor(&self) -> Option<Successor> {
         let keeps = || self.binary.as_ref().is_some_and(Binary::keeps_mailboxes);
         if self.lifecycle.serves() {
@@ -239,7 +232,6 @@ impl<'a, S: Spawn> Master<'a, S> {
         }
     }
 
-    /// Returns whether a new binary runs, or the older binary that started this one.
     fn has_other_binary(&self) -> bool {
         self.binary.as_ref().is_some_and(Binary::has_newer) || upgrade::parent_binary_alive()
     }
@@ -269,7 +261,6 @@ impl<'a, S: Spawn> Master<'a, S> {
         }
     }
 
-    /// Kills the workers that hang.
     fn kill_hung(&mut self) {
         let Some(watch) = &mut self.watch else {
             return;
@@ -288,7 +279,7 @@ impl<'a, S: Spawn> Master<'a, S> {
         }
     }
 
-    /// Reopens logs, first those of the master, because workers may rely on what its hook has done.
+    /// Reopens the logs of the master first, because workers may rely on the effect of its hook.
     fn handle_reopen(&mut self) {
         let reopen_count = signals::state().reopen_count();
         if mem::replace(&mut self.reopen_count, reopen_count) != reopen_count {
@@ -297,8 +288,7 @@ impl<'a, S: Spawn> Master<'a, S> {
         }
     }
 
-    /// Handles commands. Pending ones are handled in such an order that a reload is not undone by a
-    /// drain.
+    /// Handles pending commands in such an order that a drain does not undo a reload.
     fn handle_commands(&mut self) {
         let commands = signals::take_commands();
         if self.lifecycle.is_stopping() {
@@ -328,8 +318,8 @@ impl<'a, S: Spawn> Master<'a, S> {
                 (self.hooks.on_stop)(stop);
             }
             self.lifecycle.stop(stop, Instant::now());
-            // This drops the values that the workers' function has captured, above all listeners,
-            // which would otherwise accept clients that no worker will serve.
+            // This drops the values that the workers' function has captured, above all listeners.
+            // Open ones would accept clients that no worker will serve.
             self.spawner.close();
             if let Some(binary) = &mut self.binary {
                 binary.close();

@@ -44,7 +44,7 @@ impl<'a> DescriptorStores<'a> {
     }
 }
 
-/// The means by which a worker reports that its function has returned. Never made.
+/// Never made.
 #[derive(Debug)]
 pub(crate) struct ReturnReport;
 

@@ -16,11 +16,11 @@ pub const INHERITED: &str = "EVCORE_INHERITED";
 /// and error messages would be lost.
 pub(crate) const FIRST: RawFd = 3;
 
-/// Takes descriptors by their numbers. From now on `exec` closes them.
+/// Takes descriptors by their numbers, and makes `exec` close them.
 ///
 /// # Errors
 ///
-/// Returns the first number that is not open. In that case nothing is taken.
+/// The first number that is not open. Then nothing is taken.
 ///
 /// # Safety
 ///

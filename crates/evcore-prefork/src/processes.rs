@@ -37,7 +37,6 @@ use crate::{
 /// The exit code of Rust's runtime for a process that panics.
 const PANICKED: i32 = 101;
 
-/// Forks workers that run `work`.
 pub(crate) struct Processes<'a, F> {
     /// The work; `None` once no more workers are started.
     work: Option<F>,
@@ -88,7 +87,6 @@ impl<F: FnOnce(Worker) -> i32> Spawn for Processes<'_, F> {
         })
     }
 
-    /// Does the work of a forked worker, whose signals are still blocked.
     fn run_forked(self, slot: Slot, pipe: ChildEnd) -> ! {
         pipe.install();
         // The master may have ended before the pipe was installed.
@@ -97,8 +95,7 @@ impl<F: FnOnce(Worker) -> i32> Spawn for Processes<'_, F> {
         worker.set_turns(self.turns);
         worker.apply(self.affinity.as_ref());
         if let Some(mut table) = self.mailboxes {
-            // In the master, the binary that USR2 starts shares the table. In this process that
-            // binary is dropped.
+            // The other reference belonged to `Binary`, which this process has dropped.
             let owned = Arc::get_mut(&mut table).expect("this process has one reference");
             owned.close_receiving_ends_except(slot);
             worker.set_mailboxes(Mailboxes::new(table, slot));
@@ -145,23 +142,19 @@ impl<F: FnOnce(Worker) -> i32> Spawn for Processes<'_, F> {
     }
 }
 
-/// A forked worker.
-///
-/// Nothing else reaps it, so no other process can have its id.
+/// Until it is reaped, no other process can have its id.
 #[derive(Debug)]
 pub(crate) struct Process {
     pid: Pid,
-    /// The liveness pipe; `None` once the worker has closed its end.
+    /// The liveness pipe; `None` once the worker's end is found closed.
     pipe: Option<ParentEnd>,
 }
 
 impl Process {
     fn signal(&self, signal: Signal) {
-        // A signal to a worker that has died and waits to be reaped has no effect.
         let _ = kill_process(self.pid, signal);
     }
 
-    /// Returns the cause of the process's end, if it has ended.
     fn reap(&self, options: WaitOptions) -> Option<ExitCause> {
         loop {
             match waitpid(Some(self.pid), options) {
@@ -218,8 +211,7 @@ impl Child for Process {
         Some(self.pipe.as_ref()?.as_fd())
     }
 
-    /// Calls `waitpid` for this worker only, so that the application can wait for its other
-    /// children.
+    /// Waits for this worker only, so that the application can wait for its other children.
     fn try_wait(&mut self) -> Option<End> {
         let cause = self.reap(WaitOptions::NOHANG)?;
         // Ctrl-C reaches the worker and this process, which may not have handled it yet.

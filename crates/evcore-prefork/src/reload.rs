@@ -24,19 +24,20 @@ pub enum Reload {
     /// All workers got a graceful stop (WINCH) before the new ones served.
     Drained,
     /// No new workers are started yet, because workers of earlier reloads, which are not ready yet
-    /// or have not ended, have all [slots](crate::Supervisor::slots). The reload begins when a slot
-    /// is free.
+    /// or have not ended, have all [slots](crate::Supervisor::slots). The reload begins when all
+    /// workers of one of these reloads have ended.
     ///
-    /// It is reported for each HUP. New workers that hang before they are ready keep their slots,
-    /// so kill them.
+    /// It is reported for each HUP. New workers that hang before they are ready keep their slots if
+    /// the [timeout](crate::Supervisor::ready_timeout) has no limit, so kill them.
     Waiting,
-    /// Every new worker ended with [`DO_NOT_RESTART`](crate::DO_NOT_RESTART). The old ones go on.
+    /// Every new worker ended with [`DO_NOT_RESTART`](crate::DO_NOT_RESTART), or with
+    /// [`CANNOT_START`](crate::CANNOT_START) before any worker was ready. The old ones go on.
     Refused,
     /// No new workers are started, because the old workers of three reloads [do not
     /// end](crate::Supervisor::on_stuck), so that no [slot](crate::Supervisor::slots) is free. The
-    /// present ones go on.
+    /// present workers, if there are any, go on.
     ///
-    /// A further HUP succeeds when some of the old workers have ended.
+    /// A further HUP succeeds when all old workers of one reload have ended.
     Stuck,
 }
 

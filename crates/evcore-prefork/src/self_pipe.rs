@@ -1,5 +1,4 @@
-//! The self-pipe, with which the master waits for signals, workers and a time at once, without
-//! polling.
+//! The self-pipe, with which the master waits at once for signals, workers and a time.
 //!
 //! Signal handlers and worker threads write to one end of a socket pair, and the master waits for
 //! the other. Source of the name: D. J. Bernstein, *The self-pipe trick*.
@@ -24,15 +23,14 @@ use crate::{
 /// The longest single wait, because some systems count milliseconds in 31 bits.
 const WAIT_MAX: Duration = Duration::from_secs(3600);
 
-/// The read end.
 #[derive(Debug)]
 pub(crate) struct SelfPipe {
     read: UnixStream,
 }
 
 impl SelfPipe {
-    /// Creates the pipe, and gives its write end to the signal handlers of this process. Also
-    /// returns a duplicate of the write end, for worker threads.
+    /// Gives the write end to the signal handlers of this process, and returns a duplicate for
+    /// worker threads.
     pub(crate) fn install() -> Result<(Self, UnixStream)> {
         let (pipe, write) =
             Self::pair().map_err(Error::os("making the master's self-pipe (socketpair)"))?;
@@ -53,9 +51,9 @@ impl SelfPipe {
     /// Waits until the pipe has been written to (also before the call), until one of `others` is
     /// readable, or until the time `until`. May also return early.
     ///
-    /// Afterwards the caller checks the state of everything. So if the kernel refuses to wait
-    /// because a resource is short, this method pauses instead. Events are then handled a little
-    /// later, which is better than the end of the server.
+    /// The caller then checks the state of everything. So if the kernel is short of a resource for
+    /// the wait, a pause replaces it. Events are then handled later, which is better than the end
+    /// of the server.
     ///
     /// # Errors
     ///
@@ -79,7 +77,7 @@ impl SelfPipe {
         Ok(())
     }
 
-    /// Empties the pipe. The caller checks the state afterwards, so no event is missed.
+    /// The caller checks the state after this call, so no event is missed.
     fn clear(&self) {
         let mut bytes = [0; 256];
         while matches!((&self.read).read(&mut bytes), Ok(256)) {}

@@ -1,5 +1,5 @@
-//! Memory that a process shares with its child processes. It is an anonymous shared mapping, all
-//! zero at first, which lasts until the last of these processes has ended.
+//! Memory that a process shares with its child processes: an anonymous shared mapping, all zero at
+//! first.
 
 #![allow(unsafe_code, reason = "mmap, and the slice over the mapping")]
 
@@ -30,12 +30,11 @@ unsafe impl Shared for StorePlace {}
 // SAFETY: an atomic integer; zero is a valid number.
 unsafe impl Shared for AtomicU8 {}
 
-/// Maps this many values, which must be at least one. The mapping lasts as long as the process. A
-/// page takes memory once it is read or written.
+/// Maps this many values, which must be at least one, for the rest of the process's life. A page
+/// takes memory once it is read or written.
 pub(crate) fn shared_slice<T: Shared>(len: usize) -> io::Result<&'static [T]> {
     const { assert!(align_of::<T>() <= 4096, "a mapping is aligned to a page") };
-    // If the system supports it, the memory is not reserved, because most of it may never be
-    // written.
+    // On Linux the memory is not reserved, because most of it may never be written.
     #[cfg(target_os = "linux")]
     let flags = MapFlags::SHARED | MapFlags::NORESERVE;
     #[cfg(not(target_os = "linux"))]

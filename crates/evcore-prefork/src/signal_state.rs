@@ -1,16 +1,14 @@
 //! The requests that signals have made to this process, and the descriptor that the handlers write
 //! to.
 //!
-//! The state consists of atomics and makes no system call, so a signal handler may use it. A
-//! handler stores a request and then loads the descriptor. The process stores the descriptor and
-//! then loads the requests. So at least one of the two sees the other's store, and no request is
-//! missed.
+//! A signal handler may use the state, which consists of atomics. A handler stores a request and
+//! then loads the descriptor. The process stores the descriptor and then loads the requests. So at
+//! least one of the two sees the other's store, and no request is missed.
 
 use std::os::fd::RawFd;
 
 use crate::sync::{AtomicI32, AtomicU8, AtomicU32, Ordering, fence};
 
-/// The value for no descriptor.
 pub(crate) const NO_FD: RawFd = -1;
 
 /// The requests to one process, worker or master.
@@ -24,7 +22,7 @@ pub(crate) struct SignalState {
 }
 
 impl SignalState {
-    /// Stores a stop, which only ever gets more severe. Returns the descriptor to write to.
+    /// Stores a stop, unless a harder one was stored. Returns the descriptor to write to.
     #[must_use]
     pub(crate) fn request_stop(&self, severity: u8) -> Option<RawFd> {
         self.stop.fetch_max(severity, Ordering::Release);
@@ -38,7 +36,7 @@ impl SignalState {
         self.wake_fd()
     }
 
-    /// Sets the descriptor. Returns whether to write to it at once, for an earlier request.
+    /// Sets the descriptor. Returns true if it must be written to at once, for an earlier request.
     #[must_use]
     pub(crate) fn set_wake_fd(&self, fd: RawFd) -> bool {
         self.wake_fd.store(fd, Ordering::Release);
@@ -56,7 +54,7 @@ impl SignalState {
         self.reopen_count.load(Ordering::Acquire)
     }
 
-    /// The descriptor to write to after a request was stored; `None` if it was not set.
+    /// The descriptor to write to after a request was stored, if any was set.
     pub(crate) fn wake_fd(&self) -> Option<RawFd> {
         fence(Ordering::SeqCst);
         let fd = self.wake_fd.load(Ordering::Acquire);

@@ -1,15 +1,8 @@
-//! The effect of signals on this process.
+//! The signal handlers of masters and workers.
 //!
-//! Master and worker have the same handlers, which store a request and then write to a descriptor.
-//! Requests and descriptor belong to the process. So a forked child inherits the handlers, and only
-//! resets the requests while the signals are blocked. Because nothing is installed in the child,
-//! nothing can fail there, and no signal arrives before its handler.
-//!
-//! A child that becomes a new binary keeps the handlers until `exec`; it gives up the handlers of
-//! the stop signals earlier.
-//!
-//! Master and worker handle TERM, INT, QUIT and USR1. A master also handles HUP, USR2, WINCH and
-//! CHLD, which a worker ignores. A worker gets IO when its liveness pipe changes.
+//! A handler stores a request, and then writes to a descriptor. A forked worker inherits the
+//! master's handlers. It only drops the parent's requests, while the signals are blocked. So
+//! nothing can fail in the worker, and no signal arrives before its handler.
 
 #![allow(
     unsafe_code,
@@ -34,7 +27,7 @@ use crate::{
     stop::Stop,
 };
 
-/// True if some `Handlers` exist.
+/// True while this process has `Handlers`.
 static IN_USE: AtomicBool = AtomicBool::new(false);
 
 /// The requests to this process.
@@ -45,10 +38,10 @@ static STATE: SignalState = SignalState {
     wake_fd: AtomicI32::new(NO_FD),
 };
 
-/// The pending commands to this process as a master, each as a bit.
+/// The pending commands to this master, each as a bit.
 static COMMANDS: AtomicU8 = AtomicU8::new(0);
 
-/// A command to a master, besides stops and reopening.
+/// A command to a master. Stops and reopening are in [`SignalState`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Command {
     /// HUP: replace the workers.
@@ -74,7 +67,6 @@ const COMMAND_SIGNALS: [(c_int, Command); 3] = [
 /// The signals that a worker without a master handles.
 const SOLO: [c_int; 4] = [libc::SIGTERM, libc::SIGINT, libc::SIGQUIT, libc::SIGUSR1];
 
-/// The signals that this module handles.
 const ALL: [c_int; 9] = [
     libc::SIGTERM,
     libc::SIGINT,
@@ -89,7 +81,7 @@ const ALL: [c_int; 9] = [
 
 /// The process's handlers, until they are dropped.
 ///
-/// After that these signals have no effect, because signal-hook keeps its own handler in place.
+/// After that a signal calls no action, because signal-hook keeps its own handler in place.
 #[derive(Debug)]
 pub(crate) struct Handlers {
     for_all: Vec<SigId>,
@@ -117,8 +109,8 @@ impl Handlers {
         Ok(handlers)
     }
 
-    /// Installs the handlers of a master, and the one for IO, which its workers need and which has
-    /// no effect in a master. Then unblocks all signals, which delivers the pending ones.
+    /// Installs the handlers of a master, and the one for IO, which only its workers need. Then
+    /// unblocks the signals of this module, which delivers the pending ones.
     pub(crate) fn install_for_master(&mut self) -> Result<()> {
         for (signal, command) in COMMAND_SIGNALS {
             let id = register(signal, move || request(command))?;
@@ -132,8 +124,8 @@ impl Handlers {
         Ok(())
     }
 
-    /// Drops the requests to the parent, and the handlers that only a master needs, in a forked
-    /// child whose signals are still blocked.
+    /// In a forked child whose signals are still blocked: drops the requests to the parent, and the
+    /// handlers that only a master needs.
     pub(crate) fn inherit(&mut self) {
         for id in self.for_a_master.drain(..) {
             low_level::unregister(id);
@@ -160,17 +152,15 @@ impl Drop for Handlers {
     }
 }
 
-/// The requests to this process.
 pub(crate) fn state() -> &'static SignalState {
     &STATE
 }
 
-/// Takes the commands that have come.
 pub(crate) fn take_commands() -> Commands {
     Commands(COMMANDS.swap(0, Ordering::SeqCst))
 }
 
-/// A set of commands. It has no order, because signals of different numbers have none.
+/// A set, because signals of different numbers have no order.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Commands(u8);
 
@@ -180,12 +170,11 @@ impl Commands {
     }
 }
 
-/// The handler of a stop signal.
 fn request_stop(stop: Stop) {
     wake(STATE.request_stop(stop.severity()));
 }
 
-/// The handler of IO: a worker stops when its master is gone.
+/// The handler of IO, which stops a worker whose master is gone.
 pub(crate) fn stop_if_parent_gone() {
     if liveness_pipe::parent_gone() {
         request_stop(Stop::Fast);
@@ -194,9 +183,8 @@ pub(crate) fn stop_if_parent_gone() {
 
 /// Makes the handlers write to `fd`, and writes to it at once if there was a request before.
 ///
-/// An earlier descriptor keeps its number, and in one step (`dup2`) gets the file of `fd`. A
-/// handler on another thread may be about to write to that number, and must find the old file or
-/// the new one.
+/// An earlier descriptor keeps its number, and gets the file of `fd` in one step (`dup2`), because
+/// a handler on another thread may be about to write to that number.
 pub(crate) fn set_wake_fd(fd: OwnedFd) {
     let fd = match STATE.wake_fd() {
         None => fd.into_raw_fd(),
@@ -204,8 +192,7 @@ pub(crate) fn set_wake_fd(fd: OwnedFd) {
             // SAFETY: STATE owns this descriptor. It keeps its number, so a handler that runs
             // meanwhile writes to the old file or to the new one.
             let mut old = ManuallyDrop::new(unsafe { OwnedFd::from_raw_fd(number) });
-            // Both descriptors are open, so this fails only for a moment while another thread opens
-            // files.
+            // Both descriptors are open, so `dup2` fails only while another thread opens files.
             while dup2(&fd, &mut old) == Err(Errno::BUSY) {}
             let _ = fcntl_setfd(&*old, FdFlags::CLOEXEC);
             number
@@ -216,8 +203,7 @@ pub(crate) fn set_wake_fd(fd: OwnedFd) {
     }
 }
 
-/// Writes to the descriptor, if there is one. If the descriptor is full, its reader has been woken
-/// already.
+/// Ignores an error, because the reader of a full descriptor has been woken already.
 fn wake(fd: Option<RawFd>) {
     if let Some(fd) = fd {
         // SAFETY: STATE's descriptor is closed only by `reset`, while no handler can run.
@@ -227,10 +213,9 @@ fn wake(fd: Option<RawFd>) {
 }
 
 /// Restores the default effect of stop signals, in a forked child that is about to become another
-/// program. Its signals must still be blocked. After that a stop signal ends the child, like any
-/// program that was just started. If one has come since the fork, it ends the child now. Other
-/// signals stay blocked until the new program has handlers, because their default effect would end
-/// it.
+/// program, and whose signals are still blocked. A stop signal that has come since the fork ends
+/// the child now. Other signals stay blocked until the new program has handlers, because their
+/// default effect would end it.
 pub(crate) fn restore_default_stops() {
     for (signal, _) in STOPS {
         // SAFETY: signal(2) may be called between fork and exec; the child has no other thread.
@@ -239,12 +224,10 @@ pub(crate) fn restore_default_stops() {
     mask(libc::SIG_UNBLOCK, &STOPS.map(|(signal, _)| signal));
 }
 
-/// Blocks the signals that this module handles.
 pub(crate) fn block() {
     mask(libc::SIG_BLOCK, &ALL);
 }
 
-/// Unblocks the signals that this module handles, which delivers the pending ones.
 pub(crate) fn unblock() {
     mask(libc::SIG_UNBLOCK, &ALL);
 }
@@ -258,7 +241,7 @@ const fn bit(command: Command) -> u8 {
     1 << command as u8
 }
 
-/// Drops all requests and closes the descriptor. No handler may run meanwhile.
+/// No handler may run meanwhile.
 fn reset() {
     STATE.stop.store(0, Ordering::SeqCst);
     STATE.reopen_count.store(0, Ordering::SeqCst);

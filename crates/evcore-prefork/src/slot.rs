@@ -6,9 +6,7 @@ pub(crate) const WORKERS_MAX: usize = 1024;
 /// A place in the table of workers. No two living workers share one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Slot {
-    /// The row of a generation, below `GENERATIONS_MAX`.
     pub(crate) row: usize,
-    /// The index of a worker in its generation.
     pub(crate) index: usize,
 }
 

@@ -1,5 +1,5 @@
-//! The contract between the master and a way to run workers. There are two ways:
-//! [processes](crate::processes) and [threads](crate::threads).
+//! The two ways to run workers, [processes](crate::processes) and [threads](crate::threads), as the
+//! master sees them.
 
 use std::{io, num::NonZeroU32, os::fd::BorrowedFd};
 
@@ -11,12 +11,10 @@ use crate::{
     successor::Successor,
 };
 
-/// Starts workers.
 pub(crate) trait Spawn {
     type Child: Child;
 
-    /// The values with which a forked worker continues, after `spawn` has returned in its process
-    /// too. [`Infallible`] for threads.
+    /// The values with which a forked worker continues; [`Infallible`] for threads.
     ///
     /// [`Infallible`]: std::convert::Infallible
     type Forked;
@@ -26,17 +24,17 @@ pub(crate) trait Spawn {
 
     fn spawn(&mut self, slot: Slot) -> io::Result<Spawned<Self::Child, Self::Forked>>;
 
-    /// Does the work of a worker in a process of its own, and ends that process.
+    /// Does the work of a forked worker, and ends its process.
     fn run_forked(self, slot: Slot, forked: Self::Forked) -> !;
 
-    /// Drops what only further workers would need, because no more workers are started.
+    /// Drops the values that only further workers would need, because no more workers are started.
     fn close(&mut self);
 
-    /// Records the kind of worker that serves from now on in place of workers that have ended.
+    /// Records which kind of worker replaces those that stop or have ended.
     fn set_successor(&mut self, _successor: Successor) {}
 
-    /// Records that a worker has ended. `has_successor` is true if another worker serves in its
-    /// place, or will.
+    /// Records the end of a worker. `has_successor` is true if another worker serves in its place,
+    /// or will.
     fn ended(&mut self, _worker: &WorkerInfo, _has_successor: bool) {}
 
     /// Reaps the descriptor stores that have ended. Calls `report` for those that have handed on
@@ -48,17 +46,13 @@ pub(crate) trait Spawn {
     fn wait(&mut self) {}
 }
 
-/// The two sides of a start.
+/// The result of a start: a fork returns in both processes.
 pub(crate) enum Spawned<C, F> {
-    /// The result in the master.
     Child(C),
-    /// The result in the worker.
     Forked(F),
 }
 
-/// A worker, as its master sees it.
 pub(crate) trait Child {
-    /// Its process id, if it is a process.
     fn pid(&self) -> Option<NonZeroU32>;
 
     fn stop(&self, stop: Stop);
@@ -70,7 +64,6 @@ pub(crate) trait Child {
     /// Ends the worker at once. A thread gets a fast stop instead.
     fn kill(&self);
 
-    /// Makes the worker open its logs again.
     fn reopen(&self);
 
     /// Returns whether the worker has reported that it serves. The master calls this until it
@@ -91,7 +84,7 @@ pub(crate) trait Child {
 /// The end of a worker.
 pub(crate) struct End {
     pub(crate) cause: ExitCause,
-    /// The stop that the master has got as well (for example by Ctrl-C), even if it has not handled
-    /// it yet.
+    /// The stop that this process has got, for example by Ctrl-C, even if the master has not
+    /// handled it yet. `None` for a thread.
     pub(crate) stop: Option<Stop>,
 }

@@ -11,7 +11,8 @@
 pub enum Stop {
     /// QUIT: finish the requests under way, and accept no new clients.
     Graceful,
-    /// TERM or INT: stop now. A process that has not ended a second later is killed.
+    /// TERM, INT, or the death of the master: stop now. The master kills a process that has not
+    /// ended a second after the master has sent the stop.
     Fast,
 }
 

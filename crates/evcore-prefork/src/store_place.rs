@@ -10,17 +10,17 @@ use crate::kept::KeptCounts;
 /// The process id of a store, and its report.
 #[derive(Debug)]
 pub(crate) struct StorePlace {
-    /// The process id, which the kernel writes. 0 if the place is free, or if the worker has not
-    /// made its store yet.
+    /// The process id, which the kernel writes. 0 if the place is free, or if the store does not
+    /// exist yet.
     pub(crate) pid: AtomicI32,
-    /// True once the two counts are written.
+    /// 1 once the two counts are written.
     has_report: AtomicU32,
     taken: AtomicU32,
     lost: AtomicU32,
 }
 
 impl StorePlace {
-    /// Reports the connections of a dead worker. The store calls it.
+    /// Stores the report of this process, a descriptor store.
     pub(crate) fn report(&self, counts: KeptCounts) {
         let number = |count| u32::try_from(count).expect("a table has fewer descriptors");
         self.taken.store(number(counts.taken), Release);

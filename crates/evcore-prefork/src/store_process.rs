@@ -1,15 +1,13 @@
 //! The process of a descriptor store, on Linux.
 //!
-//! The kernel closes a connection when the last descriptor table that contains it is gone. A store
-//! shares the table of its worker (`CLONE_FILES`), so it keeps all connections, whatever ends the
-//! worker. The store costs nothing per connection.
+//! A store shares the descriptor table of its worker (`CLONE_FILES`), so the connections stay open,
+//! whatever ends the worker. The store costs nothing per connection.
 //!
 //! # What the store may do
 //!
 //! Worker and store share one descriptor table, but each has its own memory. While the worker
-//! lives, the store must neither open nor close a descriptor, so it waits in a single system call.
-//! The worker makes the store as its first act, while it has one thread. So no lock is held in the
-//! store's memory, and most pages stay shared with the master.
+//! lives, the store must neither open nor close a descriptor, so it waits in `poll`. The store is
+//! made while the worker has one thread, so no lock is held in the store's memory.
 //!
 //! # Whose child it is
 //!
@@ -20,9 +18,9 @@
 //!
 //! # What the worker's end leaves
 //!
-//! The store first closes all descriptors that are not marked. Until then the worker's listeners
-//! and its poller are open. The kernel passes over a poller in which no process waits, so no client
-//! is missed meanwhile.
+//! The store first closes all descriptors that are not kept. Until then the worker's listeners and
+//! its poller are open. No client is missed meanwhile, because the kernel passes over a poller in
+//! which no process waits.
 
 #![allow(
     unsafe_code,
@@ -58,7 +56,7 @@ use crate::{
     store_place::StorePlace,
 };
 
-/// The most descriptors of a worker that can be marked. Their marks take a byte each, once they are
+/// The most descriptors of a worker that can be marked. The marks take a byte each, once they are
 /// used.
 const DESCRIPTORS_MAX: u64 = 1 << 22;
 
@@ -109,7 +107,7 @@ pub(crate) fn begin(
 fn clone_with_descriptors(number: &AtomicI32) -> io::Result<bool> {
     let flags = libc::CLONE_FILES | libc::CLONE_PARENT | libc::CLONE_PARENT_SETTID | libc::SIGCHLD;
     let (flags, stack) = (libc::c_long::from(flags), 0);
-    // The order of the first two arguments differs on this system.
+    // On s390x the first two arguments are swapped.
     let (first, second) = match cfg!(target_arch = "s390x") {
         true => (stack, flags),
         false => (flags, stack),
@@ -127,8 +125,8 @@ fn clone_with_descriptors(number: &AtomicI32) -> io::Result<bool> {
 /// The successors of a worker.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Successors {
-    /// The sending ends of their mailboxes: of the same binary, and of another one. The worker
-    /// keeps them open.
+    /// The sending ends of their mailboxes: of a newer generation, and of another binary. The
+    /// worker keeps them open.
     pub(crate) mailboxes: [RawFd; 2],
     /// The kind of the successor, which the master writes.
     pub(crate) kind: &'static AtomicU8,
@@ -144,9 +142,8 @@ struct Store {
 }
 
 impl Store {
-    /// Waits until the worker has ended, and hands on the connections that it has left. No
-    /// destructor of this process runs, because each value with a descriptor is a copy of a value
-    /// of the worker.
+    /// Waits until the worker has ended, and hands on the connections that it has left. Does not
+    /// return, because the caller's values are copies of the worker's.
     fn run(self, hand_on: HandOn<'_>) -> ! {
         let handed_on = panic::catch_unwind(AssertUnwindSafe(|| self.keep(hand_on)));
         end(handed_on.is_err().into())
@@ -182,7 +179,7 @@ impl Store {
             mailboxes: mailboxes.map(|end| unsafe { OwnedFd::from_raw_fd(end) }),
             successor: kind,
         });
-        // The application has counted `taken`, which may be too high.
+        // `taken` comes from the application, and may be too high.
         let lost = all.saturating_sub(taken);
         self.place.report(KeptCounts { taken, lost });
     }
@@ -192,8 +189,8 @@ impl Store {
     }
 }
 
-/// Takes a marked descriptor. Closes it if it is not a stream connection, because a program marks
-/// other descriptors only by mistake.
+/// Takes a marked descriptor. Closes it if it is not a stream connection, which was then marked by
+/// mistake.
 fn connection(number: RawFd) -> Option<OwnedFd> {
     // SAFETY: it is borrowed for these calls, which fail if it is not open.
     let fd = unsafe { BorrowedFd::borrow_raw(number) };
@@ -206,7 +203,6 @@ fn connection(number: RawFd) -> Option<OwnedFd> {
     Some(unsafe { OwnedFd::from_raw_fd(number) })
 }
 
-/// Waits until the process of this descriptor has ended.
 fn wait_for(process: BorrowedFd<'_>) -> Result<(), Errno> {
     loop {
         let mut ended = [PollFd::from_borrowed_fd(process, PollFlags::IN)];
@@ -217,7 +213,7 @@ fn wait_for(process: BorrowedFd<'_>) -> Result<(), Errno> {
     }
 }
 
-/// Blocks all signals. A stop signal may go to the whole process group, and must not end the store.
+/// Blocks all signals, because a stop signal for the whole process group must not end the store.
 fn ignore_signals() {
     let mut all = MaybeUninit::uninit();
     // SAFETY: the call fills the set, which it gets as a pointer to memory of its size.
@@ -226,7 +222,6 @@ fn ignore_signals() {
     unsafe { libc::sigprocmask(libc::SIG_SETMASK, all.as_ptr(), ptr::null_mut()) };
 }
 
-/// Closes all descriptors in a range.
 fn close(range: RangeInclusive<u32>) -> io::Result<()> {
     let (first, last) = (*range.start(), *range.end());
     // SAFETY: after this the values that own these descriptors are not used, in a process that runs
@@ -237,8 +232,7 @@ fn close(range: RangeInclusive<u32>) -> io::Result<()> {
     }
 }
 
-/// Ends this process without a destructor, and without writing the output that the worker has in
-/// its buffer.
+/// Ends this process without destructors, and without writing output that the worker has buffered.
 fn end(code: i32) -> ! {
     // SAFETY: it takes a number, and does not return.
     unsafe { libc::_exit(code) }

@@ -31,7 +31,6 @@ pub(crate) enum Purpose {
 }
 
 impl Purpose {
-    /// The purpose of a descriptor with this name.
     pub(crate) fn of(name: &str) -> Self {
         if name == STORED_LISTENER {
             return Self::Listener;
@@ -43,7 +42,7 @@ impl Purpose {
         };
         let (index, end) = (number.parse(), ENDS.iter().position(|name| *name == end));
         match (index, end) {
-            // Only a name that `mailbox_name` makes is accepted, because "+1" and "01" are also
+            // The name must be the one that `mailbox_name` makes, because "+1" and "01" are also
             // parsed as 1.
             (Ok(index), Some(end)) if index < WORKERS_MAX && mailbox_name(index, end) == name => {
                 Self::Mailbox { index, end }
@@ -57,7 +56,7 @@ fn mailbox_name(index: usize, end: usize) -> String {
     format!("evcore-mailbox-{index}-{}", ENDS[end])
 }
 
-/// Both ends of the mailboxes that were kept, by index.
+/// The ends of mailboxes that a service manager has kept, by index.
 #[derive(Debug, Default)]
 pub(crate) struct StoredMailboxes(BTreeMap<usize, [Option<OwnedFd>; 2]>);
 
@@ -68,7 +67,7 @@ impl StoredMailboxes {
         ends[end].get_or_insert(descriptor);
     }
 
-    /// The ends of the mailbox of each index, up to the last one; `None` if an end is missing.
+    /// The ends of the mailbox of each index up to the last one; `None` if an end is missing.
     pub(crate) fn into_pairs(mut self) -> Vec<Option<[OwnedFd; 2]>> {
         let count = self.0.last_key_value().map_or(0, |(last, _)| last + 1);
         let pair = |index| match self.0.remove(&index) {
@@ -82,7 +81,6 @@ impl StoredMailboxes {
 /// The function that has a service manager keep a descriptor under a name.
 pub(crate) type Keep<'a> = Box<dyn FnMut(&str, BorrowedFd<'_>) + 'a>;
 
-/// Keeps both ends of the mailbox of an index.
 pub(crate) fn keep_mailbox(keep: &mut Keep<'_>, index: usize, ends: [&OwnedFd; 2]) {
     for (end, descriptor) in ends.into_iter().enumerate() {
         keep(&mailbox_name(index, end), descriptor.as_fd());

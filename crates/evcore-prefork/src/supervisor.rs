@@ -34,10 +34,10 @@ use crate::{
 /// Starts workers, replaces those that end, and stops them: as processes by [`run`](Self::run), or
 /// as threads by [`run_threads`](Self::run_threads).
 ///
-/// The options and hooks are the same for both. The hooks are called in the master, between two
-/// waits; while a hook runs, no worker is replaced or stopped. Hooks must not start threads if the
-/// workers are processes, because the master forks again. Hooks may borrow values that the workers
-/// also use.
+/// The hooks and most options are the same for both. The hooks are called in the master, between
+/// two waits. While a hook runs, the master replaces and stops no worker. Hooks must not start
+/// threads if the workers are processes, because the master forks again. Hooks may borrow values
+/// that the workers also use.
 ///
 /// ```
 /// use evcore_prefork::{DO_NOT_RESTART, Outcome, Supervisor};
@@ -64,7 +64,8 @@ pub struct Supervisor<'a> {
 }
 
 impl<'a> Supervisor<'a> {
-    /// A supervisor of this many workers, from 1 to 1,024. They have the indices from 0 up.
+    /// Creates a supervisor of this many workers, with the indices from 0 up. Numbers from 1 to
+    /// 1,024 are possible; [`check`](Self::check) and [`run`](Self::run) refuse others.
     pub fn new(workers: usize) -> Self {
         Self {
             config: Config {
@@ -83,8 +84,9 @@ impl<'a> Supervisor<'a> {
         }
     }
 
-    /// The number of [slots](Worker::slot): four times the workers, because up to four generations
-    /// of workers may live at once. A worker for which no slot is free is started later.
+    /// Returns the number of [slots](Worker::slot): four times the workers, because up to four
+    /// generations of workers may live at once. A reload that finds no free slots
+    /// [waits](Reload::Waiting), or is [given up](Reload::Stuck).
     ///
     /// Shared state of the workers, such as a `WorkerGroup` of `evcore-balancer`, needs room for
     /// this many.
@@ -93,7 +95,7 @@ impl<'a> Supervisor<'a> {
         self.config.workers.saturating_mul(GENERATIONS_MAX)
     }
 
-    /// The time after which a graceful stop becomes a fast one. The default is 30 seconds.
+    /// Sets the time after which a graceful stop becomes a fast one. The default is 30 seconds.
     ///
     /// Make it longer than the time that a worker gives itself, such as the timeout of evcore's
     /// `EventLoop::shutdown`. [`Duration::MAX`] means no limit.
@@ -102,8 +104,8 @@ impl<'a> Supervisor<'a> {
         self
     }
 
-    /// The time after which a new worker that has not reported that it is [ready](Worker::ready)
-    /// counts as ready, in a reload. The default is 1 second.
+    /// Sets the time after which a new worker that has not reported that it is
+    /// [ready](Worker::ready) counts as ready, in a reload. The default is 1 second.
     ///
     /// [`Duration::MAX`] means no limit; use it if your workers report.
     pub fn ready_timeout(mut self, timeout: Duration) -> Self {
@@ -113,13 +115,13 @@ impl<'a> Supervisor<'a> {
 
     /// Kills each worker process that hangs, which means that it has [worked](Worker::works) for
     /// this time without a [wait](Worker::waits). Such a worker may be in an endless loop, blocked
-    /// in a call, or stopped by a signal (SIGSTOP). It is replaced like a worker that has crashed.
-    /// By default, there is no such timeout.
+    /// in a call, or stopped in a turn by a signal (SIGSTOP). It is [replaced](crate#replacement)
+    /// like other workers that die. By default, there is no such timeout.
     ///
     /// The master checks eight times in this time, so a worker may hang for an eighth longer. If
     /// the master itself does not run for half of this time, for example because the whole server
-    /// is frozen, the time begins anew. The timeout has no effect on threads, because a thread
-    /// cannot be killed.
+    /// is frozen, it kills no worker before this time has passed once more. The timeout has no
+    /// effect on threads, because a thread cannot be killed.
     ///
     /// # Panics
     ///
@@ -134,7 +136,7 @@ impl<'a> Supervisor<'a> {
     }
 
     /// Sets the hook for each worker that is about to be killed because it
-    /// [hangs](Self::hang_timeout), with the time for which it has worked.
+    /// [hangs](Self::hang_timeout). The hook gets the time for which the worker has worked.
     pub fn on_hang(mut self, hook: impl FnMut(&WorkerInfo, Duration) + 'a) -> Self {
         self.hooks.on_hang = Box::new(hook);
         self
@@ -143,9 +145,10 @@ impl<'a> Supervisor<'a> {
     /// Sets whether workers of one index cannot serve clients of another, for example because each
     /// worker has its own listener (`SO_REUSEPORT`). The default is false.
     ///
-    /// This setting affects how soon a crashed worker is [replaced](crate#replacement). If its slot
-    /// serves alone, the replacement is started at most 500 ms after the start of the crashed
-    /// worker, or at once if that time has passed, no matter how many other workers live.
+    /// This setting affects how soon a crashed worker is [replaced](crate#replacement). If it is
+    /// true, only workers of the same index count as serving. During a reload these are an old and
+    /// a new worker. Without such a worker, the replacement is started at most 500 ms after the
+    /// start of the crashed worker, or at once if that time has passed.
     ///
     /// ```
     /// use evcore_prefork::Supervisor;
@@ -160,24 +163,25 @@ impl<'a> Supervisor<'a> {
 
     /// Runs each worker on the CPUs that `affinity` has for its index.
     ///
-    /// If that fails, the worker runs nevertheless, and [`Worker::affinity_error`] has the reason.
+    /// If the worker cannot be pinned, it runs nevertheless, and [`Worker::affinity_error`] has the
+    /// reason.
     pub fn affinity(mut self, affinity: Affinity) -> Self {
         self.affinity = Some(affinity);
         self
     }
 
-    /// Passes a descriptor on to the new binary that USR2 starts, which takes it by
-    /// [`inherited`](crate::inherited). Usually that is a listener.
+    /// Passes a descriptor, usually a listener, on to the new binary that USR2 starts. The new
+    /// binary takes it by [`inherited`](crate::inherited).
     ///
-    /// The descriptor is duplicated. The master closes its duplicate when a stop begins, and a
-    /// worker process at its start.
+    /// The descriptor is duplicated. The master closes its duplicate when a stop begins. A worker
+    /// process closes its own at its start.
     ///
-    /// Use this only for worker processes, because [`run_threads`](Self::run_threads) then returns
-    /// an error.
+    /// Use it only for worker processes, because [`run_threads`](Self::run_threads) returns an
+    /// error after this call.
     ///
     /// # Errors
     ///
-    /// [`Error::Os`] if it could not be duplicated.
+    /// [`Error::Os`] if the descriptor could not be duplicated.
     ///
     /// ```
     /// use evcore_prefork::Supervisor;
@@ -195,13 +199,14 @@ impl<'a> Supervisor<'a> {
     }
 
     /// Makes the [mailboxes](Worker::mailboxes) by which workers send each other descriptors: one
-    /// for each slot, and two for the successors of each index.
+    /// for each slot, and two for the successors of each index. A new binary that USR2 starts
+    /// inherits one of these two.
     ///
-    /// A new binary that USR2 starts inherits one of these two. For each worker of a generation,
-    /// the mailboxes take twelve descriptors in the master and six in every worker process. Each
-    /// worker process has three more, the receiving ends that it reads.
+    /// For each worker of a generation, the mailboxes take twelve descriptors in the master and six
+    /// in every worker process. Each worker process has three more, the receiving ends that it
+    /// reads. There are more if an older binary, or the last run of the service, had more workers.
     ///
-    /// Mailboxes exist only on Linux. On other systems `run` and `run_threads` return
+    /// Mailboxes exist only on Linux and Android. On other systems `run` and `run_threads` return
     /// [`Error::NoMailboxes`].
     pub fn mailboxes(mut self) -> Self {
         self.mailboxes = true;
@@ -210,18 +215,18 @@ impl<'a> Supervisor<'a> {
 
     /// Keeps one of the two mailboxes for successors of each index over a restart of the service,
     /// in a service manager's store of descriptors such as systemd's. So connections that workers
-    /// put there while the service stops wait for the workers of the next start. If no other worker
-    /// serves, [`Worker::successor`] then returns
-    /// [`Successor::Restart`](crate::Successor::Restart).
+    /// put there while the service stops wait for the workers of the next start.
+    /// [`Worker::successor`] then returns [`Successor::Restart`](crate::Successor::Restart), unless
+    /// another worker serves.
     ///
-    /// `keep` is called by [`run`](Self::run) before the first worker starts, for both ends of each
-    /// of these mailboxes. It must send the service manager the descriptor and its name
+    /// [`run`](Self::run) calls `keep` before the first worker starts, for both ends of each of
+    /// these mailboxes. `keep` must send the service manager the descriptor and its name
     /// (`FDSTORE=1`, `FDNAME=`). At the next start, [`stored_listeners`](crate::stored_listeners)
     /// or [`activated`](crate::activated) takes all stored descriptors, and `run` uses these
     /// mailboxes.
     ///
-    /// This option includes [mailboxes](Self::mailboxes). It has no effect on
-    /// [threads](Self::run_threads).
+    /// This option includes [mailboxes](Self::mailboxes). With [threads](Self::run_threads),
+    /// nothing is kept.
     pub fn keep_mailboxes(mut self, keep: impl FnMut(&str, BorrowedFd<'_>) + 'a) -> Self {
         self.keep = Some(Box::new(keep));
         self.mailboxes()
@@ -235,15 +240,16 @@ impl<'a> Supervisor<'a> {
     /// the store closes most descriptors. It keeps the standard streams, the mailboxes of
     /// successors, and the connections that the worker has [marked as idle](Worker::idle_marks).
     /// Then it calls `hand_on`, which should send these connections to the worker's successor, and
-    /// return how many of them the successor has taken. Then the store ends. `hand_on` is called in
-    /// the store, with a copy of the worker's memory as it was when the worker began. All
-    /// descriptors that `hand_on` has captured are closed. `hand_on` should give up after some
-    /// time, because a worker that crashes again and again has no successor.
+    /// return how many of them the successor has taken. Then the store ends.
     ///
-    /// A store is a child of the master, and is killed if the master dies, or if the server stops
-    /// and no other binary serves. It ignores other signals. While it waits, it uses no CPU time
-    /// and some 50 KiB of memory, and its worker has one more descriptor. If it is killed, its
-    /// worker goes on without a store. If a store cannot be made,
+    /// `hand_on` is called in the store, with a copy of the worker's memory as it was when the
+    /// worker began. Descriptors that `hand_on` has captured are closed by then. `hand_on` should
+    /// give up after some time, because a worker that crashes again and again has no successor.
+    ///
+    /// A store is a child of the master. It is killed if the master dies, or if the server stops
+    /// and no other binary runs. It blocks all signals that can be blocked. While it waits, it uses
+    /// no CPU time and some 50 KiB of memory, and its worker has one more descriptor. If a store is
+    /// killed, its worker goes on without one. If a store cannot be made,
     /// [`Worker::descriptor_store_error`] returns the reason.
     ///
     /// A worker that panics closes its connections while it unwinds, so connections survive a panic
@@ -288,16 +294,16 @@ impl<'a> Supervisor<'a> {
         self.mailboxes()
     }
 
-    /// Sets the hook that is called after the death of a worker, when the worker's
-    /// [store](Self::descriptor_store) has ended. It is not called for a store that was killed, or
-    /// that ends after the last worker.
+    /// Sets the hook for each dead worker whose [store](Self::descriptor_store) has called
+    /// `hand_on` and ended. It is not called for a store that was killed or has panicked, or that
+    /// ends after the last worker of a server that stops.
     pub fn on_kept(mut self, hook: impl FnMut(&WorkerInfo, KeptCounts) + 'a) -> Self {
         self.hooks.on_kept = Box::new(hook);
         self
     }
 
-    /// Sets the hook for each worker that was started. When the hook is called, the worker already
-    /// runs, and may even have ended.
+    /// Sets the hook for each worker that was started. When the hook is called, the worker may have
+    /// run, or even ended, already.
     pub fn on_start(mut self, hook: impl FnMut(&WorkerInfo) + 'a) -> Self {
         self.hooks.on_start = Box::new(hook);
         self
@@ -306,14 +312,14 @@ impl<'a> Supervisor<'a> {
     /// Sets the hook for each worker that could not be started. The hook gets the error. The next
     /// attempt follows after a [pause](crate#replacement), as after a crash.
     ///
-    /// If the very first start fails, its error ends the supervisor.
+    /// If the very first start fails, the hook is not called, and `run` returns the error.
     pub fn on_start_error(mut self, hook: impl FnMut(&WorkerInfo, &io::Error) + 'a) -> Self {
         self.hooks.on_start_error = Box::new(hook);
         self
     }
 
-    /// Sets the hook for each worker that has reported that it is [ready](Worker::ready). From the
-    /// first call on, the server accepts clients.
+    /// Sets the hook for each worker that has reported that it is [ready](Worker::ready). The first
+    /// call shows that the server accepts clients.
     ///
     /// ```
     /// use evcore_prefork::Supervisor;
@@ -329,16 +335,17 @@ impl<'a> Supervisor<'a> {
         self
     }
 
-    /// Sets the hook for each worker that cannot be ended: a process that still lives a second
-    /// after it was killed, or a thread that still runs a second after
+    /// Sets the hook for each worker that a stop does not end: a process that still lives a second
+    /// after the stop has killed it, or a thread that still runs a second after
     /// [`Stop::Fast`](crate::Stop::Fast).
     ///
-    /// The worker keeps its slot until it ends, and then [`on_exit`](Self::on_exit) is called. When
-    /// the workers of three reloads are stuck, a further reload is [refused](Reload::Stuck).
+    /// The worker keeps its slot until it ends, and then [`on_exit`](Self::on_exit) is called.
+    /// While the workers of three old generations are stuck, a further reload is [given
+    /// up](Reload::Stuck).
     ///
-    /// The hook is not called for threads when the supervisor stops, because they are [abandoned].
+    /// The hook is not called for threads when the supervisor stops, because it [abandons] them.
     ///
-    /// [abandoned]: crate::ExitCause::Abandoned
+    /// [abandons]: crate::ExitCause::Abandoned
     pub fn on_stuck(mut self, hook: impl FnMut(&WorkerInfo) + 'a) -> Self {
         self.hooks.on_stuck = Box::new(hook);
         self
@@ -374,15 +381,15 @@ impl<'a> Supervisor<'a> {
 
     /// Sets the hook for a stop of the server. It is called when a stop begins, and once more if a
     /// signal makes a graceful stop fast. It is not called when the [timeout](Self::stop_timeout)
-    /// makes the stop fast. The workers get the stop afterwards.
+    /// makes the stop fast. The master sends the stop to the workers afterwards.
     pub fn on_stop(mut self, hook: impl FnMut(Stop) + 'a) -> Self {
         self.hooks.on_stop = Box::new(hook);
         self
     }
 
-    /// Adds a hook for regular work. It is called when the interval has passed since this call or
-    /// since the last call of the hook. Each call wakes the master, which otherwise sleeps until an
-    /// event comes. More than a year counts as a year.
+    /// Adds a hook for regular work. It is called when the interval has passed since this call, or
+    /// since the hook was last called. Each call wakes the master, which otherwise sleeps until an
+    /// event comes. An interval of more than a year counts as a year.
     ///
     /// # Panics
     ///
@@ -397,32 +404,33 @@ impl<'a> Supervisor<'a> {
         self
     }
 
-    /// Runs the workers as processes, and returns after they have been stopped.
+    /// Runs the workers as processes, and returns after all of them have ended.
     ///
     /// Each worker is a fork of the master, and runs `work` once, with its own copy of all that
     /// `work` has captured. It exits with the code that `work` returns (the low eight bits, as
-    /// always on Unix), or with 101 if it panics. It exits as by [`std::process::exit`]: standard
-    /// output is flushed, and destructors of live values do not run.
+    /// always on Unix), or with 101 if `work` panics. It exits as by [`std::process::exit`]:
+    /// standard output is flushed, and destructors of live values do not run.
     ///
     /// Each worker owns what `work` owns, such as the listener in the example. So `work` should not
-    /// own a value whose destructor acts outside of the process, such as one that removes a file,
-    /// because the first worker that ends would remove the file for all workers. Let `work` borrow
-    /// such values. The master drops its own copy of `work` when a stop begins. So a listener that
-    /// only `work` owns accepts no more clients once the last worker has closed it.
+    /// own a value whose destructor acts outside of the process, such as one that removes a file:
+    /// the first worker that ends would remove the file for all workers. Let `work` borrow such
+    /// values. The master drops its own copy of `work` when a stop begins. So a listener that only
+    /// `work` owns accepts no more clients once the last worker has closed it.
     ///
     /// The master must be the process's only thread. While it runs, it handles the process's TERM,
     /// INT, QUIT, HUP, USR1, USR2, WINCH, CHLD and IO, and unblocks them. Handlers that the
-    /// application has registered by signal-hook are called as well. Afterwards these signals have
-    /// no effect, not even their default one.
+    /// application has registered are called as well. Afterwards these signals have no other
+    /// effect, not even their default one.
     ///
     /// # Errors
     ///
     /// [`Error::Workers`] for a wrong number of workers, [`Error::Threads`] if the process has
-    /// other threads (where this can be read), and [`Error::InUse`] within a worker or a hook.
-    /// [`Error::BadInheritance`] if the mailboxes of an older binary cannot be taken,
-    /// [`Error::NoMailboxes`] or [`Error::NoDescriptorStore`] if the system does not support an
-    /// option. [`Error::Os`] if the system refuses the handlers, the mailboxes, the first worker,
-    /// or a wait. When this returns, and also when a hook panics, no worker is left.
+    /// other threads (where this can be read), and [`Error::InUse`] within a worker or a hook, or
+    /// after [`Worker::solo`]. [`Error::BadInheritance`] if the mailboxes of an older binary cannot
+    /// be taken, [`Error::NoMailboxes`] or [`Error::NoDescriptorStore`] if the system does not
+    /// support an option. [`Error::Os`] if the system refuses something that the supervisor needs,
+    /// such as a handler, a mailbox, shared memory, the first worker, or a wait. When this returns,
+    /// and also when a hook panics, no worker is left.
     ///
     /// ```
     /// use evcore_prefork::{DO_NOT_RESTART, Supervisor};
@@ -466,11 +474,11 @@ impl<'a> Supervisor<'a> {
         Master::new(config, hooks, Some(binary), watch, processes)?.run()
     }
 
-    /// Runs the workers as threads of this process, and returns after they have been stopped. The
-    /// calling thread is the master.
+    /// Runs the workers as threads of this process, and returns after all of them have ended or
+    /// were abandoned. The calling thread is the master.
     ///
-    /// Each worker calls `work`. The values that `work` owns are dropped when the last worker has
-    /// ended and no other is started.
+    /// Each worker calls `work`. The values that `work` owns are dropped when no thread runs `work`
+    /// and no other worker will be started.
     ///
     /// Everything is as for [processes](Self::run), except:
     ///
@@ -479,11 +487,12 @@ impl<'a> Supervisor<'a> {
     ///   stops, it is [abandoned](crate::ExitCause::Abandoned), and ends with the process.
     /// - A panic is [reported](crate::ExitCause::Panicked) with its message.
     /// - There is no upgrade: USR2 only calls the [hook](Self::on_upgrade), and descriptors cannot
-    ///   be [passed on](Self::inherit).
+    ///   be [passed on](Self::inherit). There are no hang timeouts, descriptor stores and kept
+    ///   mailboxes.
     /// - The process may have other threads. The signals are blocked in the workers, so that the
     ///   master gets them. Other threads should block them too.
-    /// - If this returns an error, or if a hook panics, the workers get a fast stop, and may
-    ///   still run.
+    /// - If this returns an error, or if a hook panics, the workers get a fast stop, and may still
+    ///   run.
     ///
     /// # Errors
     ///
@@ -523,8 +532,7 @@ impl<'a> Supervisor<'a> {
     }
 
     fn make_mailboxes(&self) -> Result<Option<Arc<Table>>> {
-        // Inherited and stored mailboxes are taken in any case. If this supervisor does not use
-        // them, they are closed, and no worker inherits them.
+        // Both are taken in any case, so that unused ones are closed, and no worker inherits them.
         let inherited = upgrade::inherited_mailboxes()?;
         let stored = activation::stored_mailboxes();
         if !self.mailboxes {
@@ -534,11 +542,12 @@ impl<'a> Supervisor<'a> {
         Ok(Some(Arc::new(table)))
     }
 
-    /// Checks the number of workers, as [`run`](Self::run) does, before anything is made for them.
+    /// Checks the number of workers, as [`run`](Self::run) does. A program can call this before it
+    /// prepares anything for them.
     ///
     /// # Errors
     ///
-    /// [`Error::Workers`].
+    /// [`Error::Workers`] if the number is not from 1 to 1,024.
     pub fn check(&self) -> Result<()> {
         let workers = self.config.workers;
         if (1..=WORKERS_MAX).contains(&workers) {

@@ -1,8 +1,7 @@
 //! The channel on which the master and a worker that is a thread report to each other.
 //!
 //! `tests/loom_thread_channel.rs` includes this file, runs it over loom's lock and atomics, and
-//! replaces single operations by wrong ones. So the fields are `pub(crate)`, and the file uses only
-//! `exit.rs`, `sync.rs` and `wake.rs` of the crate.
+//! replaces single operations by wrong ones. So the fields are `pub(crate)`.
 
 use std::{
     os::{fd::OwnedFd, unix::net::UnixStream},
@@ -21,13 +20,12 @@ pub(crate) struct ThreadChannel<W = OwnedFd, M = UnixStream> {
     /// The severity of the stop, as in `SignalState`; 0 if none was requested.
     pub(crate) severity: AtomicU8,
     pub(crate) reopen_count: AtomicU32,
-    /// The waker of the worker. The master stores a request before it takes this lock. The worker
-    /// looks for requests after it has released the lock.
+    /// The waker of the worker. No request is missed: the master stores one before it takes this
+    /// lock, and the worker looks for requests after it has released the lock.
     pub(crate) worker: Mutex<Option<W>>,
     pub(crate) is_ready: AtomicBool,
     /// The cause of the worker's end. None while the worker runs, and after the cause was taken.
     pub(crate) end: Mutex<Option<ExitCause>>,
-    /// Wakes the master.
     pub(crate) master: Arc<M>,
 }
 

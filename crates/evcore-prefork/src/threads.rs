@@ -23,7 +23,6 @@ use crate::{
     worker::{MasterLink, Worker},
 };
 
-/// Starts threads that run `work`.
 pub(crate) struct Threads<F> {
     /// The work; `None` once no more workers are started.
     work: Option<Arc<F>>,
@@ -31,12 +30,11 @@ pub(crate) struct Threads<F> {
     workers: usize,
     affinity: Option<Affinity>,
     mailboxes: Option<Arc<Table>>,
-    /// Wakes the master.
+    /// The write end of the master's self-pipe.
     waker: Arc<UnixStream>,
 }
 
 impl<F> Threads<F> {
-    /// `waker` is the write end of the master's self-pipe.
     pub(crate) fn new(
         work: F,
         workers: usize,
@@ -71,14 +69,14 @@ impl<F: Fn(Worker) -> i32 + Send + Sync + 'static> Spawn for Threads<F> {
         let work = work.expect("no worker is started after a stop");
         let ended = Arc::clone(&channel);
         let name = format!("worker-{}", slot.index);
-        // A thread inherits the mask of its creator. The signals are blocked, so that only the
-        // master gets them.
+        // A thread inherits the mask of its creator. The signals are blocked, so that no worker
+        // gets them.
         signals::block();
         let thread = thread::Builder::new().name(name).spawn(move || {
             worker.apply(affinity.as_ref());
             let result = panic::catch_unwind(AssertUnwindSafe(|| work(worker)));
-            // The work is dropped before the end is reported, because its values must end with the
-            // last worker.
+            // The work is dropped before the end is reported, because its values must not outlive
+            // the last worker.
             drop(work);
             ended.end(match result {
                 Ok(code) => ExitCause::Exited(code),

@@ -71,8 +71,8 @@ pub enum Upgrade {
     Started(NonZeroU32),
     /// The new binary could not be started, or a fast stop came before.
     Failed(io::Error),
-    /// The new binary has ended, and this master keeps running. If its workers were stopped by
-    /// WINCH, new ones are started.
+    /// The new binary has ended. If the workers of this master were stopped by WINCH, new ones are
+    /// started.
     Ended(ExitStatus),
 }
 
@@ -144,10 +144,12 @@ fn take_inherited(variable: &'static str, taken: &AtomicBool) -> Result<Vec<Owne
     taken.map_err(|number| refuse(&format!("descriptor {number} is not open")))
 }
 
-/// Returns whether this process is a new binary, and the master that started it still lives.
+/// Returns whether this process is the master of a new binary, and the master that started it still
+/// lives.
 ///
-/// That master may take over again. So when this process ends, it must not remove what both
-/// binaries use, such as the file of a Unix socket. Costs a system call.
+/// That older master may take over again. So when this process ends, it must not remove what both
+/// binaries use, such as the file of a Unix socket. In a worker process the result is false. Costs
+/// a system call.
 ///
 /// ```
 /// assert!(!evcore_prefork::parent_binary_alive(), "a test is not a new binary");
@@ -160,7 +162,6 @@ pub fn parent_binary_alive() -> bool {
     parent.is_some_and(|parent| env::var_os(PARENT).is_some_and(|id| id == *parent))
 }
 
-/// Parses a list of numbers, none of which may occur twice.
 fn numbers(text: &OsStr) -> std::result::Result<Vec<RawFd>, String> {
     let text = text.to_str().ok_or("it is not text")?;
     let mut numbers = Vec::new();
@@ -184,21 +185,20 @@ fn numbers(text: &OsStr) -> std::result::Result<Vec<RawFd>, String> {
     Ok(numbers)
 }
 
-/// This program, with the arguments of its start. By the time of the next start, another file may
-/// have replaced the program's file.
+/// This program, with the arguments of its start. By the time of an upgrade, another file may have
+/// replaced the program's file.
 #[derive(Debug)]
 pub(crate) struct Binary {
     program: PathBuf,
     arguments: Vec<OsString>,
     inherited: Vec<OwnedFd>,
     mailboxes: Option<Arc<Table>>,
-    /// True if a service manager keeps the mailboxes for the next start.
     keeps_mailboxes: bool,
     child: Option<Child>,
 }
 
 impl Binary {
-    /// Call it before the file is replaced, because afterwards the system may return another path.
+    /// Call it at the start: once the file is replaced, the system may return another path.
     pub(crate) fn this_one(
         inherited: Vec<OwnedFd>,
         mailboxes: Option<Arc<Table>>,
@@ -207,8 +207,6 @@ impl Binary {
         let mut arguments = env::args_os();
         let first = arguments.next().unwrap_or_default();
         Self {
-            // If the system does not know the path, the name by which the program was called is
-            // used.
             program: env::current_exe().unwrap_or_else(|_| first.into()),
             arguments: arguments.collect(),
             inherited,
@@ -218,7 +216,6 @@ impl Binary {
         }
     }
 
-    /// Starts the new binary, unless an upgrade is under way.
     pub(crate) fn start(&mut self, report: &mut dyn FnMut(&Upgrade)) {
         if self.child.is_some() || parent_binary_alive() {
             report(&Upgrade::Refused);
@@ -235,17 +232,15 @@ impl Binary {
         }
     }
 
-    /// Returns whether the new binary runs.
     pub(crate) fn has_newer(&self) -> bool {
         self.child.is_some()
     }
 
-    /// Returns whether a service manager keeps the mailboxes for the next start.
     pub(crate) fn keeps_mailboxes(&self) -> bool {
         self.keeps_mailboxes
     }
 
-    /// Reaps the new binary and reports its end, if it has ended. Returns whether it has.
+    /// Reaps the new binary if it has ended, and reports that. Returns whether it has ended.
     pub(crate) fn reap(&mut self, report: &mut dyn FnMut(&Upgrade)) -> bool {
         let ended = self.child.as_mut().map(Child::try_wait);
         let Some(Ok(Some(status))) = ended else {

@@ -1,14 +1,14 @@
-//! Wake-ups with which a worker that is a thread and its master end each other's wait.
+//! Wake-ups between the master and a worker that is a thread.
 
 use std::{
     io::Write,
     os::{fd::OwnedFd, unix::net::UnixStream},
 };
 
-/// The writing end of a wake-up, whose reader waits.
+/// The writing end of a wake-up.
 pub(crate) trait Wake {
-    /// Ends the present or the next wait. Errors are ignored, because a full pipe has woken its
-    /// reader already.
+    /// Ends the reader's present or next wait. Errors are ignored, because a full pipe has woken
+    /// its reader already.
     fn wake(&self);
 }
 

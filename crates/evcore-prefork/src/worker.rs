@@ -1,4 +1,4 @@
-//! A worker's own data, and how it receives a stop.
+//! A worker, as its own code sees it.
 
 use std::{
     num::NonZeroU32,
@@ -33,8 +33,7 @@ use crate::{
 /// may send, and by the [death of its master](crate#the-masters-death). A worker thread gets a stop
 /// from its master.
 ///
-/// A worker that ends without a stop from its master is replaced, unless it returns
-/// [`DO_NOT_RESTART`](crate::DO_NOT_RESTART).
+/// The supervisor [replaces](crate#replacement) a worker that ends without a stop from its master.
 ///
 /// ```
 /// use evcore_prefork::{DO_NOT_RESTART, Supervisor, Worker};
@@ -76,13 +75,13 @@ impl Worker {
     ///
     /// Use it to serve without a supervisor, with the code that workers run otherwise. The process
     /// may have threads. The signal handlers stay for the life of the process. TERM, INT, QUIT and
-    /// USR1 are unblocked for the calling thread. All other signals, including those that a master
-    /// handles, keep their effect, and stay blocked if they were.
+    /// USR1 are unblocked for the calling thread. All other signals, including those that only a
+    /// master handles, keep their effect, and stay blocked if they were.
     ///
     /// # Errors
     ///
-    /// [`Error::InUse`] if the process has a `Worker` or runs a
-    /// [`Supervisor`](crate::Supervisor), [`Error::Os`] if no handler could be installed.
+    /// [`Error::InUse`] if this was called before, within a worker process, and while the process
+    /// runs a [`Supervisor`](crate::Supervisor). [`Error::Os`] if no handler could be installed.
     ///
     /// ```
     /// use evcore_prefork::Worker;
@@ -98,7 +97,6 @@ impl Worker {
         Ok(Self::new(slot, 1, MasterLink::Solo))
     }
 
-    /// The worker of a slot in a table whose rows have this many workers.
     pub(crate) fn new(slot: Slot, workers: usize, link: MasterLink) -> Self {
         Self {
             index: WorkerIndex::new(slot.index),
@@ -112,7 +110,7 @@ impl Worker {
         }
     }
 
-    /// Pins this thread to its CPUs, if there is an affinity.
+    /// Pins this thread to its CPUs, if there is an affinity, and keeps the error.
     pub(crate) fn apply(&mut self, affinity: Option<&Affinity>) {
         let applied = affinity.map(|affinity| affinity.of(self.index.get()).pin());
         self.affinity_error = applied.and_then(Result::err);
@@ -124,7 +122,7 @@ impl Worker {
 
     /// Records that this worker works from now on, until it calls [`waits`](Self::waits). If the
     /// work takes longer than the [timeout](crate::Supervisor::hang_timeout), the master kills the
-    /// worker. Each call reads the clock; without a timeout, it has no effect.
+    /// worker. With a timeout, each call reads the clock. Without one, the call has no effect.
     ///
     /// Call this after each wait of your loop, and `waits` before each wait.
     #[inline]
@@ -134,7 +132,7 @@ impl Worker {
         }
     }
 
-    /// Records that this worker is about to wait.
+    /// Records that this worker is about to wait. Without a timeout, the call has no effect.
     #[inline]
     pub fn waits(&self) {
         if let Some(turns) = self.turns {
@@ -146,16 +144,17 @@ impl Worker {
         self.idle_marks = Some(marks);
     }
 
-    /// The marks of this worker's descriptors, indexed by their numbers, if it has a [descriptor
-    /// store](crate::Supervisor::descriptor_store). A worker writes 1 for a connection that is
-    /// idle. It writes 2 before it does anything else with the descriptor, and 0 before it closes
-    /// the descriptor. The store only counts the connections that are marked with 2.
+    /// The marks of this worker's descriptors, indexed by their numbers; `None` without a
+    /// [descriptor store](crate::Supervisor::descriptor_store). A worker writes 1 for a connection
+    /// that is idle. It writes 2 before it uses the connection again, and 0 before it closes the
+    /// descriptor. The store only counts the connections that are marked with 2.
     ///
     /// The store of a worker that has died hands on the connections that are marked with 1. So mark
     /// a connection as idle only if the worker has handled all bytes that have come over it, and
-    /// has sent all answers. With evcore, pass this slice to `ListenersMut::set_idle_marks`. The
-    /// length of the slice is the process's hard limit of descriptors, at most some 4 million. A
-    /// descriptor whose number is not below this length cannot be marked, and neither can a
+    /// has sent all answers. With evcore, pass this slice to `ListenersMut::set_idle_marks`.
+    ///
+    /// The length of the slice is the process's hard limit of descriptors, at most some 4 million.
+    /// A descriptor whose number is not below this length cannot be marked, and neither can a
     /// standard stream.
     ///
     /// ```
@@ -187,7 +186,7 @@ impl Worker {
         self.mailboxes = Some(mailboxes);
     }
 
-    /// The mailboxes of all workers; `None` unless the supervisor [has
+    /// The mailboxes of all workers; `None` unless the supervisor [has made
     /// them](crate::Supervisor::mailboxes).
     #[must_use]
     pub fn mailboxes(&self) -> Option<&Mailboxes> {
@@ -233,7 +232,7 @@ impl Worker {
         }
     }
 
-    /// The stop that was requested, if one was.
+    /// The stop that was requested, if any.
     ///
     /// A stop is never withdrawn, and changes only from graceful to fast. Costs a load, so call
     /// this in each turn of your loop.
@@ -253,11 +252,11 @@ impl Worker {
     /// [keeps](crate::Supervisor::keep_mailboxes) the mailboxes, the successor is a worker of the
     /// next start.
     ///
-    /// Otherwise returns `None` if no other worker serves. Returns `None` before a
+    /// Otherwise, `None` means that no other worker serves. It is also returned before a
     /// [stop](Self::stop) by the master, without a master, and if the workers are threads.
     ///
     /// The kind may change while the worker stops, so call this again before you open a channel to
-    /// a successor. Costs a system call.
+    /// a successor. Costs a system call, and one more for each change that the master has reported.
     #[must_use]
     pub fn successor(&self) -> Option<Successor> {
         match self.link {
@@ -296,7 +295,8 @@ impl Worker {
         })
     }
 
-    /// The number of USR1 signals so far. Reopen your logs when it changes. Costs a load.
+    /// The number of requests to reopen the logs (USR1) so far. Signals that come together may
+    /// count as one. Reopen your logs when the number changes. Costs a load.
     #[must_use]
     pub fn reopen_count(&self) -> u32 {
         match &self.link {
@@ -305,13 +305,11 @@ impl Worker {
         }
     }
 
-    /// Reports to the master that this worker serves.
+    /// Reports to the master that this worker serves. Call it once.
     ///
-    /// During a reload, the old workers get a stop once all new ones have called this, or
-    /// have lived for the [timeout](crate::Supervisor::ready_timeout), which is 1 second by
-    /// default. The master calls its [hook](crate::Supervisor::on_ready).
-    ///
-    /// One call is enough. Without a master the call has no effect.
+    /// A [reload](crate#reload) waits for this call of each new worker, up to the
+    /// [timeout](crate::Supervisor::ready_timeout). The master also calls its
+    /// [hook](crate::Supervisor::on_ready). Without a master the call has no effect.
     pub fn ready(&self) {
         match &self.link {
             MasterLink::Thread(channel) => channel.ready(),
@@ -320,9 +318,9 @@ impl Worker {
         }
     }
 
-    /// The reason why this worker does not run on the CPUs of its
-    /// [affinity](crate::Supervisor::affinity); `None` if it does, or if there is no affinity.
-    /// Pinning the worker fails if the process lost these CPUs after the affinity was made.
+    /// The reason why this worker could not be pinned to the CPUs of its
+    /// [affinity](crate::Supervisor::affinity). `None` if it was, or if there is no affinity.
+    /// Pinning fails, for example, if the process may no longer use these CPUs.
     #[must_use]
     pub fn affinity_error(&self) -> Option<&Error> {
         self.affinity_error.as_ref()
@@ -334,13 +332,16 @@ impl Worker {
     /// `fd` is a descriptor that the loop watches, or the other end of such a descriptor: a
     /// poller's waker, an eventfd, a pipe, a socket. With evcore it is the `descriptor()` of the
     /// loop's handle, and a `Step::Woken` follows. If there was a request before this call, `fd` is
-    /// written to at once, so no request is missed. `fd` is duplicated; the duplicate stays open as
-    /// long as the worker lives. A second call replaces the descriptor of the first.
+    /// written to at once, so no request is missed.
+    ///
+    /// `fd` is duplicated. The duplicate stays open as long as the worker lives, or until a second
+    /// call replaces it.
     ///
     /// # Errors
     ///
     /// [`Error::Blocking`] if `fd` is not non-blocking, because a signal handler must not wait
-    /// until a full pipe is read; [`Error::Os`] if it could not be duplicated.
+    /// until a full pipe is read. [`Error::Os`] if the system refuses to return the flags of `fd`,
+    /// or to duplicate it.
     ///
     /// ```
     /// use std::{io::Read, os::unix::net::UnixStream};

@@ -7,7 +7,7 @@ use std::fmt;
 /// A replacement has the index of the worker it replaces. During a reload an old worker and a new
 /// one have the same index. So use it to choose what both can share, such as a listener. Use the
 /// [slot](crate::Worker::slot) for state that each worker needs for itself, such as a line of
-/// shared memory. For that reason an index is not a plain number:
+/// shared memory. A type of its own keeps an index from being used as a slot:
 ///
 /// ```compile_fail,E0308
 /// # fn doc(worker: &evcore_prefork::Worker) {

@@ -1,8 +1,8 @@
-//! Every interleaving of a request with the worker that sets its descriptor: the file that ships,
+//! Every interleaving of a request with the worker that sets its descriptor. The shipped file runs
 //! over loom's atomics.
 //!
-//! At the end the worker must be woken, by the request or by itself. Each mutant has one wrong
-//! step, which loom must find.
+//! The request or the worker itself must wake the worker. Each mutant has one wrong step, which
+//! loom must find.
 
 #![cfg(evcore_loom)]
 
@@ -22,7 +22,6 @@ use sync::{AtomicI32, AtomicU8, AtomicU32, Ordering};
 
 const FD: i32 = 5;
 
-/// The steps of both sides. A mutant has one wrong step.
 #[derive(Clone, Copy)]
 struct Steps {
     request: fn(&SignalState) -> Option<i32>,
@@ -42,7 +41,6 @@ fn state() -> SignalState {
     }
 }
 
-/// Asserts that at least one side writes to the descriptor.
 fn the_worker_is_woken(steps: Steps) {
     loom::model(move || {
         let state = Arc::new(state());

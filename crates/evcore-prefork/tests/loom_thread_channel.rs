@@ -1,10 +1,10 @@
-//! Every interleaving of a worker that is a thread with its master: the file that ships, over
+//! Every interleaving of a worker that is a thread with its master. The shipped file runs over
 //! loom's lock and atomics.
 //!
-//! Each side sleeps until the other wakes it. A lost wake-up leaves it asleep for ever, which loom
-//! reports as a deadlock. The work of a side before its report is modelled by a cell that is not
-//! atomic, because loom fails if the other side's access to it is not ordered. Each mutant has one
-//! wrong step, which loom must find.
+//! A side that sleeps is woken by the other. After a lost wake-up it sleeps for ever, which loom
+//! reports as a deadlock. A cell that is not atomic stands for the work of a side before its
+//! report, because loom fails if the other side's access to the cell is not ordered. Each mutant
+//! has one wrong step, which loom must find.
 
 #![cfg(evcore_loom)]
 #![allow(unsafe_code, reason = "the test shares a cell between threads")]
@@ -70,7 +70,6 @@ struct Model {
     channel: Channel,
     worker: Arc<Parker>,
     master: Arc<Parker>,
-    /// Stands for the work of one side before its report.
     done: UnsafeCell<u32>,
 }
 
@@ -90,7 +89,7 @@ impl Model {
         })
     }
 
-    /// Writes to the cell. loom checks only the access, so no value is written.
+    /// Accesses the cell for writing, which is all that loom checks.
     fn write_done(&self) {
         self.done.with_mut(|_| ());
     }
@@ -100,7 +99,6 @@ impl Model {
     }
 }
 
-/// The steps of both sides. A mutant has one wrong step.
 #[derive(Clone, Copy)]
 struct Steps {
     stop: fn(&Channel, u8),
@@ -130,7 +128,8 @@ impl Steps {
         });
     }
 
-    /// Checks that a worker that sleeps gets a stop, and sees the work that the master did before.
+    /// Checks that a stop reaches a worker that sleeps, and that the worker sees the master's work
+    /// before.
     fn assert_a_stop_arrives(self) {
         let worker = |steps: Self, model: &Model| {
             (steps.set_wake)(&model.channel, Arc::clone(&model.worker));
@@ -145,7 +144,7 @@ impl Steps {
         });
     }
 
-    /// Checks that a request ends the wait of a worker that looks for requests only after its wait.
+    /// Checks that a request ends a wait, for a worker that looks for requests only afterwards.
     fn assert_a_request_wakes(self, request: fn(Self, &Model)) {
         let worker = |steps: Self, model: &Model| {
             (steps.set_wake)(&model.channel, Arc::clone(&model.worker));
@@ -156,8 +155,7 @@ impl Steps {
         self.check(worker, request);
     }
 
-    /// Checks that a worker that sleeps gets a request to open its logs again, and sees the work
-    /// that the master did before.
+    /// Checks the same of a request to open the logs again.
     fn assert_a_reopen_arrives(self) {
         let worker = |steps: Self, model: &Model| {
             (steps.set_wake)(&model.channel, Arc::clone(&model.worker));
@@ -172,8 +170,8 @@ impl Steps {
         });
     }
 
-    /// Checks that a master that sleeps finds that the worker is ready, and sees the work that the
-    /// worker did before.
+    /// Checks that a master that sleeps finds that the worker is ready, and sees the worker's work
+    /// before.
     fn assert_a_ready_worker_is_reported(self) {
         let worker = |steps: Self, model: &Model| {
             model.write_done();
@@ -187,8 +185,8 @@ impl Steps {
         });
     }
 
-    /// Checks that a master that sleeps gets the cause of the worker's end, even if it comes right
-    /// after the worker was ready.
+    /// Checks that a master that sleeps gets the cause of the worker's end, right after the worker
+    /// was ready.
     fn assert_an_end_is_reported(self) {
         let worker = |steps: Self, model: &Model| {
             (steps.ready)(&model.channel);

@@ -7,21 +7,24 @@ use std::{fmt, io};
 pub struct Call {
     /// The call.
     pub what: What,
-    /// The number of the stream or listener that was called, from 0 in the order in which they
-    /// began. For a [`Wait`](What::Wait), bits: 1 if a waker ended it, 2 if the waker's descriptor
-    /// is lent, 4 if another thread used the loop's own handle. For a [`Value`](What::Value), 1 if
-    /// it is from [`Outside::news`](crate::Outside::news).
+    /// The number of the stream, listener, connector or pool that was called, from 0 in the order
+    /// in which they began. For a [`Wait`](What::Wait), bits: 1 if a waker ended it, 2 if the
+    /// waker's descriptor is lent, 4 if another thread used the loop's own handle. For a
+    /// [`Value`](What::Value), 1 if it is from [`Outside::news`](crate::Outside::news). For a
+    /// [`Group`](What::Group), 1 if the member begins. For a [`Request`](What::Request), its kind.
+    /// For a call without any of these, 0.
     pub of: u32,
     /// The result: a number that depends on the call, or an error's negated number.
     pub result: i64,
-    /// The bytes that came back. For a [`Send`](What::Send), a digest of the bytes that the program
-    /// passed. For a value of the program, its name and the value as JSON.
+    /// The bytes that came back. For a [`Send`](What::Send) or a [`Check`](What::Check), a digest
+    /// of the bytes that the program passed. For a [`Value`](What::Value), its name and the value
+    /// as JSON.
     pub bytes: Vec<u8>,
 }
 
 /// The kind of a call. Its number is part of the format, so new kinds come at the end.
 ///
-/// The result of a call and its bytes, if there are any, are described after the colon.
+/// The text after a colon describes the result of the call, and its bytes if there are any.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 #[non_exhaustive]
@@ -34,9 +37,9 @@ pub enum What {
     Offset,
     /// A wait of the poller: the number of its events, and their keys and readiness as bytes.
     Wait,
-    /// A registration that the kernel has refused.
+    /// A registration, or a change of one, that the kernel has refused: the error.
     Refused,
-    /// An accept of a listener: the number of the stream, and the address of the peer as text.
+    /// An accept of a listener: the number of the stream, and the address of the peer.
     Accept,
     /// A receive from a stream: the number of bytes, and the bytes.
     Recv,
@@ -44,26 +47,27 @@ pub enum What {
     Send,
     /// The end of a stream's sending side.
     ShutdownWrite,
-    /// A query whether a stream's peer has received all bytes.
+    /// A query whether a stream's peer has received all bytes: 1 if it has.
     IsDelivered,
-    /// The address of a stream's peer, as text.
+    /// The address of a stream's peer.
     PeerAddr,
-    /// The pending error of a stream.
+    /// The pending error of a stream: 1 if there is one, and the error.
     TakeError,
     /// A stream is dropped.
     Close,
-    /// A part of a file that a stream sends: its offset and length as bytes.
+    /// A part of a file that a stream sends: the number of bytes that were taken, and the part's
+    /// offset and length.
     SendFile,
-    /// A call of a connector: the number of the stream, and the address as text.
+    /// A call of a connector: the number of the stream, and the server's address.
     Connect,
-    /// A request of another thread to the loop, at the end of a wait. If [`of`](Call::of) is 0, it
-    /// wakes the loop. If it is 1, it shuts the loop down within the milliseconds in the result. If
-    /// it is 2, it posts the token in the result with the readiness in the bytes.
+    /// A request of another thread to the loop, at the end of a wait. Its kind is [`of`](Call::of):
+    /// 0 wakes the loop, 1 shuts it down within the milliseconds in the result, 2 posts the token
+    /// in the result with the readiness in the bytes.
     Request,
-    /// Number of queries since the previous recorded call. The answer to each was "nothing". This
-    /// entry precedes a call of a kind that is recorded only if its answer is not "nothing".
+    /// The number of queries with the answer "nothing" since the previous recorded call. This entry
+    /// precedes a call of a kind that is recorded only if its answer is not "nothing".
     Quiet,
-    /// A try of a member of the group to take the accept lock.
+    /// A try of a member of the group to take the accept lock: 1 if it got the lock.
     Lock,
     /// A member of the group was notified.
     Notified,
@@ -141,7 +145,6 @@ impl Call {
         }
     }
 
-    /// The error that came back.
     pub(crate) fn error(&self) -> Option<io::Error> {
         let number = i32::try_from(self.result.checked_neg()?)
             .ok()
@@ -192,10 +195,10 @@ fn number_of_kind(kind: io::ErrorKind) -> i32 {
     errno.raw_os_error()
 }
 
-/// Number of bytes, from the first on, that a recording keeps of each send.
+/// Number of the first bytes of each send that a recording keeps.
 pub(crate) const HEAD: usize = 32;
 
-/// The place of these bytes in a digest, behind the length and the checksum.
+/// The offset of these bytes in a digest, after the length and the checksum.
 pub(crate) const HEAD_AT: usize = 12;
 
 /// A digest of bytes that the program passes: their length, their checksum and the first of them.

@@ -1,4 +1,4 @@
-//! The first call in which a replay differs from its recording.
+//! A replay that differs from its recording.
 
 use std::{error, fmt};
 
@@ -18,7 +18,7 @@ pub struct Difference {
     /// The call before the difference, which was the same in both. `None` at the beginning.
     pub after: Option<Call>,
     /// The first turn whose wait another thread has ended by the loop's own handle. `None` if there
-    /// is no such turn.
+    /// was none before the difference.
     pub foreign_wake: Option<usize>,
 }
 
@@ -58,7 +58,7 @@ impl Difference {
         call(&self.recorded) == call(&self.replayed)
     }
 
-    /// Returns whether the bytes of a send differ only behind those that the recording keeps.
+    /// Returns whether the bytes of a send differ only after those that the recording keeps.
     fn is_behind_heads(&self) -> bool {
         let [recorded, replayed] =
             [&self.recorded, &self.replayed].map(|one| one.bytes.get(HEAD_AT..));

@@ -13,15 +13,15 @@ use std::{
 
 use memmap2::MmapMut;
 
-/// The size of a write.
 const WRITE_BYTES: usize = 1 << 20;
 
 /// Creates a file of this size that only its owner may read, and maps it.
 ///
 /// Bytes that are written into the map are in the file, even if the process is killed.
 pub(crate) fn create(path: &Path, bytes: usize) -> io::Result<MmapMut> {
-    // Another process may still have mapped an older file at this path, so that file is replaced
-    // and not truncated. The older file stays if the disk has no room for the new one.
+    // Another process may still have mapped an older file at this path, so the new file replaces
+    // that file instead of truncating it. The older file stays if the disk has no room for the new
+    // one.
     let mut new = path.as_os_str().to_owned();
     new.push(".new");
     let new = Path::new(&new);

@@ -7,10 +7,9 @@ use std::{
 
 type Change = Box<dyn FnMut(&mut [u8]) + Send>;
 
-/// Makes the filter of each stream.
 pub(crate) type MakeFilter = Box<dyn Fn() -> Change + Send>;
 
-/// The filter of one stream, or none.
+/// The filter of one stream. `None` if it is not filtered.
 pub(crate) struct Filter(Option<Mutex<Change>>);
 
 impl Filter {

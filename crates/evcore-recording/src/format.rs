@@ -16,13 +16,12 @@ use crate::call::{Call, What};
 
 pub(crate) const MAGIC: [u8; 8] = *b"evcorec\n";
 
-/// The version that this crate writes, and the only one that it reads.
+/// The only version that this crate writes and reads.
 pub(crate) const VERSION: u32 = 1;
 
-/// The length of the header.
 pub(crate) const HEADER: usize = 32;
 
-/// The length of the header of a turn, which stands before its calls.
+/// The length of a turn's header.
 pub(crate) const TURN_HEADER: usize = 8;
 
 /// The value in place of a turn's length if no turn follows.
@@ -34,12 +33,11 @@ pub(crate) const OPEN: u32 = u32::MAX;
 /// The value in place of a turn's length if there was no room for the turn.
 pub(crate) const FULL: u32 = u32::MAX - 1;
 
-/// The header of a recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
     /// The capabilities of the recorded backend, as bits.
     pub(crate) capabilities: u32,
-    /// Number of times that the recording has begun anew.
+    /// Number of times that the recording has begun.
     pub(crate) epoch: u64,
 }
 
@@ -121,7 +119,6 @@ fn take_varint(bytes: &mut &[u8]) -> Option<u64> {
     None
 }
 
-/// The checksum of a turn.
 pub(crate) fn checksum(epoch: u64, turn: u64, calls: &[u8]) -> u32 {
     let mut hasher = crc32fast::Hasher::new();
     hasher.update(&epoch.to_le_bytes());
@@ -130,7 +127,6 @@ pub(crate) fn checksum(epoch: u64, turn: u64, calls: &[u8]) -> u32 {
     hasher.finalize()
 }
 
-/// The number at an offset.
 pub(crate) fn u32_at(bytes: &[u8], offset: usize) -> Option<u32> {
     let bytes = bytes.get(offset..offset.checked_add(4)?)?;
     bytes.try_into().ok().map(u32::from_le_bytes)

@@ -15,7 +15,7 @@ const NOBODY: u32 = u32::MAX;
 const MAX_SLOT: u32 = 1 << 16;
 
 impl Recorder {
-    /// Wraps a member of the worker group so that what it reads from the group is recorded. Also
+    /// Wraps a member of the worker group, and records what the member reads from the group. Also
     /// set the loop's [policy](evcore::Builder::policy), because a replay has no group that could
     /// provide it.
     #[must_use]
@@ -24,7 +24,6 @@ impl Recorder {
     }
 }
 
-/// A member that is recorded.
 #[derive(Debug)]
 struct RecordedMember {
     recorder: Recorder,

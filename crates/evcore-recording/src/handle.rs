@@ -16,13 +16,11 @@ impl Recorder {
         RecordedHandle(Way::Recorded(self.clone(), number))
     }
 
-    /// The waker of the recorded loop.
     pub(crate) fn waker(&self) -> Waker {
         let recorder = self.clone();
         Waker::from_fn(move || recorder.end_wait())
     }
 
-    /// Ends the wait of the loop, because its own handle was used.
     fn end_wait(&self) {
         self.lock().requests.wake_by_handle();
     }
@@ -52,10 +50,11 @@ impl Recorder {
 /// [`Outside::handle`](crate::Outside::handle) makes it.
 ///
 /// A signal handler may use a [`Handle`], but not this handle, because a request takes a lock. Let
-/// a signal handler write to the [descriptor](Self::with_descriptor), or use the crate signal-hook.
+/// the signal handler write to the [descriptor](Self::with_descriptor), or use the crate
+/// signal-hook.
 ///
-/// A recorded loop takes a request at the end of its next wait. A replay makes the recorded
-/// requests at the same places, and ignores the requests that its own threads make.
+/// A recorded loop takes a request at the end of a wait, which the request ends. A replay makes the
+/// recorded requests at the same places, and ignores the requests of its own threads.
 #[derive(Clone, Debug)]
 pub struct RecordedHandle(Way);
 
@@ -102,8 +101,8 @@ impl RecordedHandle {
 
 impl RecordedHandle {
     /// Calls `lend` with the descriptor by which a signal handler wakes the loop, as
-    /// [`Handle::descriptor`] returns it. In a replay, or if there is no such descriptor, `lend` is
-    /// not called.
+    /// [`Handle::descriptor`] returns it. `lend` is not called in a replay, after another recorded
+    /// loop has begun, or if there is no such descriptor.
     pub fn with_descriptor<R>(&self, lend: impl FnOnce(BorrowedFd<'_>) -> R) -> Option<R> {
         match &self.0 {
             Way::Direct(handle) => handle.descriptor().map(lend),

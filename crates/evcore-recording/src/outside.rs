@@ -52,8 +52,8 @@ impl Outside {
     /// JSON.
     ///
     /// `get` must not use anything that is itself recorded, such as the loop's clock, because a
-    /// replay does not call `get`. After the end of a recording, and after a difference, a replay
-    /// does call it.
+    /// replay does not call `get`. (A replay calls `get` after the end of the recording, after a
+    /// difference, and if the recorded value cannot be read.)
     ///
     /// # Panics
     ///
@@ -80,7 +80,7 @@ impl Outside {
     }
 
     /// Returns a value that `get` returns only now and then. A call that returns `None` is counted,
-    /// but not recorded.
+    /// but not recorded. A replay does not call `get`.
     pub fn news<T>(&self, name: &str, get: impl FnOnce() -> Option<T>) -> Option<T>
     where
         T: Serialize + DeserializeOwned,
@@ -101,8 +101,8 @@ impl Outside {
         }
     }
 
-    /// Compares bytes that the program has made, such as its final state, with the bytes that it
-    /// made while it was recorded. The recording has their checksum.
+    /// Records a digest of bytes that the program has made, such as its final state. A replay
+    /// compares its own bytes with that digest.
     pub fn check(&self, bytes: &[u8]) {
         let digest = || Digest::of(bytes);
         match self {
@@ -126,12 +126,17 @@ impl Outside {
         }
     }
 
-    /// A pool of threads, as [`Pool::new`] makes it, which wake the loop of `handle`. A replay
-    /// starts no threads.
+    /// A pool of threads, as [`Pool::new`] makes it. Its threads wake the loop of `handle`. A
+    /// replay starts no threads.
     ///
     /// # Errors
     ///
-    /// The errors of [`Pool::new`], even in a replay.
+    /// The errors of [`Pool::new`]. In a replay, [`OutOfMemory`](io::ErrorKind::OutOfMemory) if the
+    /// recorded pool was not made, and after the end of the recording or a difference.
+    ///
+    /// # Panics
+    ///
+    /// If `threads` or `limit` is 0, except in a replay.
     pub fn pool<Id, T>(
         &self,
         threads: usize,
@@ -170,7 +175,7 @@ fn prefix(name: &str) -> Vec<u8> {
 
 fn to_bytes<T: Serialize>(name: &str, value: &T) -> Vec<u8> {
     let mut bytes = prefix(name);
-    // A value that cannot be written as JSON is empty in the recording. A replay then calls `get`.
+    // A replay calls `get` for a value that cannot be written as JSON.
     let _ = serde_json::to_writer(&mut bytes, value);
     bytes
 }

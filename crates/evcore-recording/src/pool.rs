@@ -10,8 +10,8 @@ use crate::{call::What, recorder::Recorder, replay::Replay};
 /// A [`Pool`] whose results are recorded and replayed. [`Outside::pool`](crate::Outside::pool)
 /// makes it.
 ///
-/// A replay runs no job: the results come from the recording. In a replay, the result of a job that
-/// panicked is the text of its panic.
+/// A replay runs no job: the results come from the recording. In a replay, the payload of a panic
+/// is the text of the panic, as a `String`.
 pub struct RecordedPool<Id, T> {
     way: Way<Id, T>,
 }
@@ -122,7 +122,6 @@ impl<Id: Copy, T: Serialize + DeserializeOwned> RecordedPool<Id, T> {
     }
 }
 
-/// The text of a panic.
 fn text_of(panic: &(dyn std::any::Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
     let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));

@@ -33,7 +33,6 @@ impl Recorder {
     }
 }
 
-/// A source of time that is recorded.
 struct RecordedTime<T> {
     recorder: Recorder,
     source: T,
@@ -70,15 +69,14 @@ impl<T: TimeSource> TimeSource for RecordedTime<T> {
     }
 }
 
-/// A backend that is recorded.
 #[derive(Debug)]
 struct RecordedBackend {
     recorder: Recorder,
     backend: Box<dyn Backend>,
-    /// The events that a wait has reported. Its capacity is the room that is left in the loop's
+    /// The events that a wait has reported. The capacity is the room that is left in the loop's
     /// events, where refused registrations also have a place.
     events: Events,
-    /// The same events, encoded for the recording. The buffer is kept so that its memory is reused.
+    /// The same events, encoded. The buffer is kept so that its memory is reused.
     bytes: Vec<u8>,
 }
 
@@ -92,7 +90,7 @@ impl RecordedBackend {
         }
     }
 
-    /// Records a refused registration. Successful registrations are only counted.
+    /// Records a refused registration. Successful ones are only counted.
     fn refused<T>(&self, result: Result<T>) -> Result<T> {
         let number = match &result {
             Ok(_) => None,

@@ -21,14 +21,14 @@ use crate::{
 };
 
 impl Recorder {
-    /// Wraps a listener so that it and its streams record what they get.
+    /// Wraps a listener. The results of its calls, and of the calls of its streams, are recorded.
     #[must_use]
     pub fn listener<L: Acceptor>(&self, listener: L) -> RecordedListener<L> {
         let number = self.lock().next_listener();
         RecordedListener::new(self.clone(), number, listener)
     }
 
-    /// Wraps a connector so that it and its streams record what they get.
+    /// Wraps a connector. The results of its calls, and of the calls of its streams, are recorded.
     #[must_use]
     pub fn connector<C: Connector>(&self, connector: C) -> RecordedConnector<C> {
         let number = self.lock().next_connector();
@@ -270,12 +270,10 @@ impl<S: Transport> Transport for RecordedStream<S> {
     }
 }
 
-/// The digest of bytes in several buffers.
 pub(crate) fn digest_of(buffers: &[IoSlice<'_>]) -> Digest {
     Digest::of_all(buffers.iter().map(|buffer| &buffer[..]))
 }
 
-/// A part of a file as the bytes of a call.
 pub(crate) fn part_of_file(offset: u64, count: usize) -> [u8; 16] {
     let mut bytes = [0; 16];
     bytes[..8].copy_from_slice(&offset.to_le_bytes());

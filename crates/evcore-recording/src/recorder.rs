@@ -42,7 +42,7 @@ pub struct Recorder {
 
 pub(crate) struct Shared {
     writer: Writer,
-    /// Number of queries since the last recorded call. The answer to each was "nothing".
+    /// Number of queries with the answer "nothing" since the last recorded call.
     quiet: u32,
     pub(crate) requests: Requests,
     numbers: Numbers,
@@ -74,8 +74,8 @@ impl Recorder {
     }
 
     /// Records into a new file of this size, which replaces any file at that path. Only its owner
-    /// may read it. The name of the new file ends with `.new` until its blocks on the disk are
-    /// allocated. A file that already has this name is replaced as well.
+    /// may read it. Until its blocks on the disk are allocated, the new file has a name that ends
+    /// with `.new`. A file that already has this name is replaced as well.
     ///
     /// The file is mapped memory, so recording makes no system call, and what is recorded survives
     /// a kill of the process.
@@ -112,14 +112,14 @@ impl Recorder {
     }
 
     /// Sets a filter that changes received bytes before they are recorded, for example to blank
-    /// secrets. Call this before streams exist: `make` returns a filter for each new stream. The
-    /// filter gets the stream's bytes in the pieces in which they arrive. The program itself gets
-    /// the bytes as they are.
+    /// secrets. Call this before streams exist, because `make` returns a filter for each new
+    /// stream. The filter gets the stream's bytes in the pieces in which they arrive. The program
+    /// itself gets the bytes as they are.
     ///
     /// A filter cannot change the number of bytes. It should not change bytes that the program
     /// depends on, because a replay gets the filtered bytes. The first 32 bytes of each send, and
-    /// its checksum, are recorded as they are, so a program that echoes blanked bytes differs in
-    /// its replay.
+    /// its checksum, are recorded as they are, so the replay of a program that echoes blanked bytes
+    /// differs.
     ///
     /// ```
     /// use evcore_recording::Recorder;
@@ -134,16 +134,15 @@ impl Recorder {
         self.lock().make_filter = Some(Box::new(move || Box::new(make())));
     }
 
-    /// The filter of a new stream.
     pub(crate) fn filter(&self) -> Filter {
         Filter::new(self.lock().make_filter.as_ref())
     }
 
     /// Begins the recording anew, and forgets what was recorded. A replay begins with a new loop,
-    /// so call this before the program builds a loop: when a worker starts, or if no connection is
-    /// open.
+    /// so call this before the program builds a loop. A worker can build a new loop whenever no
+    /// connection is open.
     ///
-    /// The epoch in the recording's header counts these calls.
+    /// The epoch in the recording's header grows by one.
     pub fn restart(&self) {
         let mut shared = self.lock();
         shared.writer.restart();
@@ -186,7 +185,6 @@ impl Recorder {
         self.lock().call(what, of, result, bytes);
     }
 
-    /// The turn that is under way, and the end of its calls.
     pub(crate) fn position(&self) -> (u64, usize) {
         self.lock().writer.position()
     }
@@ -212,30 +210,25 @@ impl Shared {
         self.writer.call(what, of, result, bytes);
     }
 
-    /// Sets the capabilities of the recorded backend, as bits.
     pub(crate) fn set_capabilities(&mut self, capabilities: u32) {
         self.writer.set_capabilities(capabilities);
     }
 
-    /// The number of the next listener.
     pub(crate) fn next_listener(&mut self) -> u32 {
         self.numbers.listeners += 1;
         self.numbers.listeners - 1
     }
 
-    /// The number of the next connector.
     pub(crate) fn next_connector(&mut self) -> u32 {
         self.numbers.connectors += 1;
         self.numbers.connectors - 1
     }
 
-    /// The number of the next stream.
     pub(crate) fn next_stream(&mut self) -> u32 {
         self.numbers.streams += 1;
         self.numbers.streams - 1
     }
 
-    /// The number of the next pool.
     pub(crate) fn next_pool(&mut self) -> u32 {
         self.numbers.pools += 1;
         self.numbers.pools - 1

@@ -26,7 +26,7 @@ use crate::{
 pub struct Recording {
     capabilities: u32,
     bytes: Vec<u8>,
-    /// The place of the calls of each turn.
+    /// The range of the calls of each turn in `bytes`.
     turns: Vec<Range<usize>>,
     end: End,
 }
@@ -131,7 +131,7 @@ impl Recording {
         (0..self.len()).map(|number| self.turn(number).unwrap_or_default())
     }
 
-    /// The kind of end that the recording has.
+    /// The end of the recording.
     #[must_use]
     pub fn end(&self) -> End {
         self.end
@@ -150,7 +150,6 @@ impl Recording {
     }
 }
 
-/// The bits of capabilities in the header.
 pub(crate) fn bits_of(capabilities: Capabilities) -> u32 {
     let all = [
         capabilities.edge,

@@ -18,8 +18,8 @@ use crate::{
 /// The program builds its loop in the same way as when it was recorded, with the clock, the backend
 /// and the listeners of the replay. It then takes the same steps in the same order. The first call
 /// that differs from the recorded one, or sends other bytes, is the
-/// [`difference`](Self::difference). From then on every call fails. Calls after the end of the
-/// recording also fail, but are not a difference.
+/// [`difference`](Self::difference). From then on, and after the end of the recording, waits and
+/// the calls of streams and connectors fail. (The end of the recording is not a difference.)
 #[derive(Clone, Debug)]
 pub struct Replay {
     tape: Arc<Mutex<Tape>>,
@@ -34,7 +34,7 @@ impl Replay {
         }
     }
 
-    /// The first call that is not the recorded one. `None` if there is none so far.
+    /// The first call that is not the recorded one, or `None` so far.
     #[must_use]
     pub fn difference(&self) -> Option<Difference> {
         self.lock().difference.clone()
@@ -57,7 +57,6 @@ impl Replay {
         self.tape.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes the next recorded call, if it is this one.
     pub(crate) fn call(&self, what: What, of: u32, bytes: &[u8]) -> io::Result<Call> {
         self.lock().take(what, of, bytes)
     }

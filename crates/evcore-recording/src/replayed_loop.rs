@@ -14,22 +14,23 @@ use crate::{
 };
 
 impl Replay {
-    /// The recorded clock.
+    /// The recorded clock. After the end of the recording or a difference, its monotonic time
+    /// stands still, and its wall time is 0.
     #[must_use]
     pub fn clock(&self) -> Clock {
         Clock::with_source(ReplayedTime(self.clone()))
     }
 
-    /// The recorded backend. When the recording ends, a wait of the backend fails with an
+    /// The recorded backend. After the end of the recording, a wait of the backend fails with an
     /// [`Error::Os`](evcore::poller::Error::Os) of the kind
-    /// [`UnexpectedEof`](io::ErrorKind::UnexpectedEof).
+    /// [`UnexpectedEof`](io::ErrorKind::UnexpectedEof). After a difference, it fails with that
+    /// difference.
     #[must_use]
     pub fn backend(&self) -> impl Backend + use<> {
         ReplayedBackend(self.clone())
     }
 }
 
-/// Recorded time.
 struct ReplayedTime(Replay);
 
 impl TimeSource for ReplayedTime {
@@ -58,7 +59,6 @@ impl TimeSource for ReplayedTime {
     }
 }
 
-/// The recorded reports of a kernel.
 #[derive(Debug)]
 struct ReplayedBackend(Replay);
 

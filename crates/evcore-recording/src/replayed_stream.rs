@@ -68,7 +68,7 @@ impl Acceptor for ReplayedListener {
     type Stream = ReplayedStream;
 
     fn accept(&self) -> Result<Accept<ReplayedStream>, net::Error> {
-        // After a difference no connection arrives, and the next wait returns the error.
+        // After a difference, and after the end, no connection arrives, and the next wait fails.
         let Ok(call) = self.replay.call(What::Accept, self.number, &[]) else {
             return Ok(Accept::WouldBlock);
         };
@@ -153,7 +153,7 @@ impl ReplayedStream {
         }
     }
 
-    /// Number of bytes that the recorded call took, at most `length`.
+    /// Number of bytes that the recorded call took, at most `length`, also in a damaged recording.
     fn sent(&self, what: What, bytes: &[u8], length: usize) -> io::Result<usize> {
         let count = self.call(what, bytes)?.count()?;
         Ok(count.min(length))

@@ -1,9 +1,8 @@
 //! Requests of other threads, which reach a recorded loop only at the end of a wait.
 //!
-//! A recorded loop must not see a request in the middle of a turn, because a replay could not
-//! repeat that. So a request stays here until a wait ends. The backend then records the request,
-//! and passes it to the loop through the loop's own [`Handle`]. The backend of a replay passes the
-//! recorded requests to its loop in the same way.
+//! A replay could not repeat a request in the middle of a turn. So the request stays here until a
+//! wait ends. The backend then records it, and passes it to the loop through the loop's own
+//! [`Handle`].
 
 use std::{
     mem,
@@ -16,36 +15,33 @@ use evcore::{Handle, Ready, Token, poller::Waker};
 
 use crate::call::{Call, What};
 
-/// The bit of a wait that a waker has ended.
+/// A bit of a wait: a waker has ended it.
 pub(crate) const WOKEN: u32 = 1;
 
-/// The bit of a wait whose waker's descriptor is lent, so that every wake-up reaches the program.
+/// A bit of a wait: the waker's descriptor is lent, so that every wake-up reaches the program.
 pub(crate) const LENT: u32 = 2;
 
-/// The bit of a wait that another thread has ended by the loop's own handle, which a replay cannot
+/// A bit of a wait: another thread has ended it by the loop's own handle, which a replay cannot
 /// repeat.
 pub(crate) const FOREIGN: u32 = 4;
 
-/// The requests that are pending until a wait ends.
 #[derive(Default)]
 pub(crate) struct Requests {
-    /// The number of the recorded loop, which its handles have too. A request by the handle of an
-    /// earlier loop is ignored, because a token of that loop may also be a token of this one.
+    /// The number of the recorded loop and of its handles. A request by the handle of an earlier
+    /// loop is ignored, because a token of that loop may also be a token of this one.
     number: u32,
-    /// The waker of the recorded backend.
     waker: Option<Waker>,
     /// The loop's own handle, if the program has made a recorded handle.
     handle: Option<Arc<Handle>>,
     waiting: Vec<Request>,
     is_lent: bool,
     is_foreign: bool,
-    /// The thread that passes requests to the loop now. Its wake-ups end no wait.
+    /// The thread that passes requests to the loop now. The wake-ups of these requests end no wait.
     pub(crate) delivers: Option<ThreadId>,
-    /// The thread of the loop, which has made its first wait.
+    /// The thread of the loop, from its first wait on.
     waits: Option<ThreadId>,
 }
 
-/// A request of another thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Request {
     Wake,
@@ -54,7 +50,6 @@ pub(crate) enum Request {
 }
 
 impl Request {
-    /// The request as a call.
     pub(crate) fn to_call(self) -> Call {
         let (of, result, ready) = match self {
             Self::Wake => (0, 0, None),
@@ -93,7 +88,6 @@ impl Request {
 }
 
 impl Requests {
-    /// Begins with a new loop, whose backend has this waker.
     pub(crate) fn begin_loop(&mut self, waker: Waker) {
         *self = Self {
             number: self.number + 1,
@@ -132,7 +126,7 @@ impl Requests {
 }
 
 impl Requests {
-    /// Takes the pending requests, with the handle by which they are passed to the loop.
+    /// Takes the pending requests, and the handle by which they are passed to the loop.
     pub(crate) fn begin_delivery(&mut self) -> Option<(Arc<Handle>, Vec<Request>)> {
         let handle = self.handle.clone()?;
         self.delivers = Some(thread::current().id());
@@ -150,7 +144,7 @@ impl Requests {
     /// Ends the wait of the loop on behalf of the loop's own handle.
     pub(crate) fn wake_by_handle(&mut self) {
         let me = Some(thread::current().id());
-        // A request that is passed on at the end of a wait must not end the next wait.
+        // A request that is passed on at the end of a wait must not end the next one.
         if self.delivers != me {
             self.is_foreign |= self.waits.is_some() && self.waits != me;
             self.wake();

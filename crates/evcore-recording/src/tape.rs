@@ -11,7 +11,6 @@ use crate::{
     requests::{FOREIGN, LENT, Request, WOKEN},
 };
 
-/// A recording, and the position of its replay.
 #[derive(Debug)]
 pub(crate) struct Tape {
     pub(crate) recording: Recording,
@@ -21,7 +20,7 @@ pub(crate) struct Tape {
     calls: VecDeque<Call>,
     call: usize,
     pub(crate) difference: Option<Difference>,
-    /// Number of queries since the last call. The answer to each was "nothing".
+    /// Number of queries with the answer "nothing" since the last call.
     quiet: i64,
     /// The first turn whose wait another thread has ended by the loop's own handle.
     foreign_wake: Option<usize>,
@@ -30,7 +29,6 @@ pub(crate) struct Tape {
     pub(crate) listeners: u32,
     pub(crate) connectors: u32,
     pub(crate) pools: u32,
-    /// The number of the next simulated descriptor.
     target: u32,
     /// The last recorded time, which the clock returns after the end of the recording.
     pub(crate) now_ns: u64,
@@ -66,12 +64,10 @@ impl Tape {
         self.target - 1
     }
 
-    /// The number of the turn that is replayed.
     pub(crate) fn turn(&self) -> usize {
         self.turn
     }
 
-    /// The next call of the recording.
     pub(crate) fn peek(&mut self) -> Option<&Call> {
         while self.calls.is_empty() {
             self.calls = self.recording.turn(self.turn + 1)?.into();
@@ -87,7 +83,7 @@ impl Tape {
         self.calls.pop_front()
     }
 
-    /// Takes the next call if it is the one that the program makes. Otherwise keeps the difference.
+    /// Takes the next call if the program makes the same one. Otherwise keeps the difference.
     pub(crate) fn take(&mut self, what: What, of: u32, bytes: &[u8]) -> io::Result<Call> {
         if let Some(difference) = &self.difference {
             return Err(io::Error::other(difference.clone()));
@@ -114,7 +110,6 @@ impl Tape {
         Err(io::Error::other(difference))
     }
 
-    /// The call that was replayed last.
     fn call_before(&self) -> Option<Call> {
         let (turn, call) = match self.call.checked_sub(1) {
             Some(call) => (self.turn, call),
@@ -154,8 +149,8 @@ impl Tape {
         Ok(call)
     }
 
-    /// Takes the requests of other threads that came with a wait, whose bits are `wakes`, in their
-    /// order.
+    /// Takes the requests of other threads that came with a wait, in their order. `wakes` has the
+    /// bits of that wait.
     pub(crate) fn take_requests(&mut self, wakes: u32) -> Vec<Request> {
         let mut requests = Vec::new();
         while wakes & WOKEN != 0 && self.peek().is_some_and(|call| call.what == What::Request) {

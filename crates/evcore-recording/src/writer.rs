@@ -5,24 +5,22 @@ use crate::{
     format::{CLEAN, FULL, HEADER, Head, Header, OPEN, TURN_HEADER, checksum},
 };
 
-/// Minimum length of the memory: the header, and room for the mark that nothing else fits.
+/// Minimum length of the memory: the header, and the mark that nothing else fits.
 pub(crate) const MIN_BYTES: usize = HEADER + TURN_HEADER;
 
-/// Memory that a recording is written into.
 pub(crate) trait Memory: AsMut<[u8]> + AsRef<[u8]> + Send {}
 
 impl<M: AsMut<[u8]> + AsRef<[u8]> + Send> Memory for M {}
 
-/// The writer of a recording.
 pub(crate) struct Writer {
     memory: Box<dyn Memory>,
     header: Header,
     /// The number of the turn that is under way.
     turn: u64,
-    /// The place at which that turn begins.
+    /// The offset at which that turn begins.
     // Invariant: there is room for the header of a turn.
     begin: usize,
-    /// The place at which the calls of that turn end.
+    /// The offset at which the calls of that turn end.
     end: usize,
     /// True if a call has found no room since the recording last began.
     is_full: bool,
@@ -50,14 +48,12 @@ impl Writer {
         writer
     }
 
-    /// Sets the capabilities of the recorded backend, as bits.
     pub(crate) fn set_capabilities(&mut self, capabilities: u32) {
         self.header.capabilities = capabilities;
         let header = self.header.to_bytes();
         self.memory()[..HEADER].copy_from_slice(&header);
     }
 
-    /// Begins anew, and forgets what was recorded.
     pub(crate) fn restart(&mut self) {
         // The turns are removed first, because a kill between the two writes must not leave a new
         // header with old turns.
@@ -69,7 +65,7 @@ impl Writer {
         self.begin_turn(HEADER);
     }
 
-    /// Adds a call to the turn. Once there is no room, nothing more is recorded until a restart.
+    /// Adds a call to the turn. When there is no room, nothing more is recorded until a restart.
     pub(crate) fn call(&mut self, what: What, of: u32, result: i64, bytes: &[u8]) {
         if self.is_full {
             return;
@@ -107,7 +103,7 @@ impl Writer {
         let checksum = checksum(epoch, turn, &memory[calls..end]);
         memory[begin + 4..calls].copy_from_slice(&checksum.to_le_bytes());
         let length = u32::try_from(end - calls).expect("the memory is smaller");
-        // The next header is written first, because a reader that finds this turn also reads the
+        // The next header is written first, because a reader that finds this turn goes on with the
         // next header.
         self.put(end, CLEAN);
         self.put(begin, length);
@@ -119,7 +115,6 @@ impl Writer {
         (*self.memory).as_ref()
     }
 
-    /// The number of the turn that is under way, and the end of its calls.
     pub(crate) fn position(&self) -> (u64, usize) {
         (self.turn, self.end)
     }
@@ -128,7 +123,6 @@ impl Writer {
         self.is_full
     }
 
-    /// Returns whether half of the memory or more is written.
     pub(crate) fn is_half_full(&self) -> bool {
         self.is_full || self.end >= self.bytes().len() / 2
     }

@@ -31,7 +31,6 @@ use evcore_scheduler::Scheduler;
 use jiff::{Timestamp, Zoned, civil::DateTime, tz::TimeZone};
 use lexopt::{Arg, ValueExt};
 
-/// One line of the crontab.
 struct Line {
     pattern: Cron,
     command: String,
@@ -49,7 +48,7 @@ impl Line {
         Some(std::mem::replace(&mut self.due, next))
     }
 
-    /// Time until the line is due; zero if it is due already.
+    /// Zero if the line is due already.
     fn wait(&self, now: Timestamp) -> Duration {
         Duration::try_from(now.duration_until(self.due.timestamp())).unwrap_or_default()
     }
@@ -142,7 +141,6 @@ fn list(mut lines: Vec<Line>, times: usize) {
     }
 }
 
-/// Waits for each line and runs it, until `--once` ends the program.
 fn run_lines(lines: Vec<Line>, options: &Options) -> Result<(), Box<dyn Error>> {
     let scheduler = Scheduler::new()?;
     let (ran, runs) = mpsc::channel();
@@ -163,8 +161,7 @@ fn run_lines(lines: Vec<Line>, options: &Options) -> Result<(), Box<dyn Error>> 
     Ok(())
 }
 
-/// Starts a thread that runs the command, if there is one, and then sends a value. Because of the
-/// thread, a long command delays no other line.
+/// Runs the command on a thread, so that a long one delays no other line, and then sends a value.
 fn start(command: Option<String>, ran: Sender<()>) {
     thread::spawn(move || {
         if let Some(command) = command {

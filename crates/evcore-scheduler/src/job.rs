@@ -9,15 +9,14 @@ use crate::{
     shared::{Shared, nanoseconds},
 };
 
-/// The closure of a job.
 pub(crate) type Run = Box<dyn FnMut(&Job) + Send>;
 
 /// A handle to a job of a [`Scheduler`](crate::Scheduler), which moves or cancels the job, or
 /// changes its period.
 ///
-/// Adding a job returns a handle, and each run of the job gets one as well. Clones refer to the same
-/// job, and dropping all handles does not cancel the job. After the job has ended, every method
-/// returns false.
+/// Adding a job returns a handle, and each run of the job gets one as well. Clones refer to the
+/// same job, and dropping all handles does not cancel the job. After the job has ended, the methods
+/// return false.
 ///
 /// # Example
 ///
@@ -59,16 +58,15 @@ impl Job {
     /// Moves the next run of the job to `when`, or to now if `when` has passed. Returns false if
     /// the job has ended.
     ///
-    /// A periodic job counts its periods from `when`. A job that was added to run once can move itself
-    /// to run again; if it returns without moving itself, it has ended.
+    /// A periodic job counts its periods from `when`. A job that was added to run once can move
+    /// itself to run again; if it returns without moving itself, it has ended.
     #[expect(clippy::must_use_candidate, reason = "mostly called for its effect")]
     pub fn move_to(&self, when: Instant) -> bool {
         self.shared.move_to(self.key, self.shared.tick_of(when))
     }
 
-    /// Moves the next run of the job to `delay` from now. Returns false if the job has ended.
-    ///
-    /// Otherwise it works as [`move_to`](Self::move_to). Any delay is allowed.
+    /// Moves the next run of the job to `delay` from now, as [`move_to`](Self::move_to) does.
+    /// Returns false if the job has ended.
     #[expect(clippy::must_use_candidate, reason = "mostly called for its effect")]
     pub fn move_after(&self, delay: Duration) -> bool {
         self.shared.move_to(self.key, self.shared.tick_after(delay))

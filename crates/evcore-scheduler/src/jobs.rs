@@ -1,7 +1,7 @@
 //! The state under the scheduler's lock: the jobs, their timers, and whether the thread sleeps.
 //!
-//! Nothing in this module waits, and nothing runs or drops a closure. Closures are the user's code,
-//! so they are returned, and the caller runs or drops them outside the lock.
+//! This module returns closures instead of running or dropping them, because they are the user's
+//! code, and the caller runs and drops them outside the lock.
 
 #[cfg(all(test, not(evcore_loom)))]
 mod tests;
@@ -11,14 +11,13 @@ use std::time::Duration;
 
 use evcore_timer::{TimerHeap, TimerQueue};
 
-/// The time at which a job runs, in ticks of one nanosecond.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Schedule {
     Once(u64),
     Every { first: u64, period: u64 },
 }
 
-/// The key of a job: the id of its timer, and a serial number that no other job has.
+/// The id of a job's timer, and a serial number that no other job has.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Key {
     id: u32,
@@ -70,7 +69,7 @@ impl<R> Jobs<R> {
         Key { id, serial }
     }
 
-    /// Cancels a job. Returns whether it was scheduled, and its closure unless the job is running.
+    /// Cancels a job. Returns whether it was scheduled, and its closure if the job was waiting.
     pub(crate) fn cancel(&mut self, key: Key) -> (bool, Option<R>) {
         let Some(slot) = self.slot(key) else {
             return (false, None);
@@ -84,7 +83,6 @@ impl<R> Jobs<R> {
         }
     }
 
-    /// Moves a job to another tick. Returns false if the job has ended.
     pub(crate) fn move_to(&mut self, key: Key, tick: u64) -> bool {
         let moves = self.lasting(key).is_some();
         if moves {
@@ -149,12 +147,11 @@ impl<R> Jobs<R> {
         Some(run)
     }
 
-    /// The tick at which the next job is due.
     pub(crate) fn next_deadline(&mut self) -> Option<u64> {
         self.timers.next_deadline()
     }
 
-    /// Records that the thread goes to sleep, and returns the tick until which it may sleep.
+    /// Records that the thread goes to sleep. Returns the tick until which it may sleep.
     pub(crate) fn fall_asleep(&mut self) -> Option<u64> {
         let next = self.next_deadline();
         self.sleeps_until = Some(next.unwrap_or(u64::MAX));
@@ -186,7 +183,6 @@ impl<R> Jobs<R> {
         self.stopping
     }
 
-    /// Removes all jobs, and returns their slots.
     pub(crate) fn take_all(&mut self) -> Vec<Slot<R>> {
         self.timers.clear();
         self.free.clear();
@@ -238,7 +234,6 @@ impl<R> Jobs<R> {
     }
 }
 
-/// The slot of a job.
 pub(crate) struct Slot<R> {
     /// 0 if the slot is free.
     serial: u64,
@@ -256,13 +251,11 @@ impl<R> Slot<R> {
 
 enum Work<R> {
     Waiting(R),
-    /// The thread has the closure, and calls it.
     Running,
     /// The job is in its last run, or the slot is free.
     Cancelled,
 }
 
-/// Panics if the period is zero.
 pub(crate) fn assert_period(period: Duration) {
     assert!(
         !period.is_zero(),

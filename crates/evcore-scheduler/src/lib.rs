@@ -15,7 +15,7 @@ pub use job::Job;
 pub use manual::ManualTime;
 pub use scheduler::Scheduler;
 
-// The types are `Send`, so that a thread can use a value that another thread has created.
+// A value can move to another thread.
 const _: () = {
     const fn is_send<T: Send>() {}
     is_send::<Scheduler>();

@@ -18,7 +18,6 @@ pub struct ManualTime {
     report: Option<Box<Report>>,
 }
 
-/// A function that is called with a job that panicked, and with its panic payload.
 type Report = dyn FnMut(&Job, Box<dyn Any + Send>) + Send;
 
 impl ManualTime {
@@ -35,7 +34,7 @@ impl ManualTime {
     /// periods. With a duration of zero, the jobs run that are due now. After the scheduler was
     /// dropped, the time moves, but no job runs.
     ///
-    /// A job that moves itself to the present time again and again never lets this method return.
+    /// This method does not return while a job moves itself to the present time again and again.
     ///
     /// # Panics
     ///

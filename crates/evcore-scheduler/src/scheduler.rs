@@ -1,10 +1,10 @@
 //! A background thread that runs jobs at their time, for programs without an event loop.
 //!
-//! The thread sleeps until the earliest job is due, and without a limit if there is no job. It is
-//! woken when an earlier job is added; it never polls. Jobs run one after another, outside the
-//! lock, so a job may add, move and cancel jobs, including itself.
+//! The thread sleeps until the earliest job is due, and without a limit if there is no job. A
+//! change that makes a job due earlier wakes it. Jobs run one after another, outside the lock, so a
+//! job may add, move and cancel jobs, including itself.
 //!
-//! There is no thread pool, so a long job should hand its work to another thread.
+//! A long job delays the others, so it should hand its work to another thread.
 
 #[cfg(all(test, not(evcore_loom)))]
 mod tests;
@@ -29,9 +29,9 @@ use crate::{
 ///
 /// # Guarantees
 ///
-/// - No job runs early. Jobs run in the order of their times. Jobs with equal times run in the order in
-///   which they got these times: when they were added or moved, or, if they are periodic, when they
-///   last ran.
+/// - No job runs early. Jobs run in the order of their times. Jobs with equal times run in the
+///   order in which they got these times: when they were added or moved, or, if they are periodic,
+///   when they last ran.
 /// - A periodic job that missed several of its times runs once for all of them. Its later times do
 ///   not shift. (Go's tickers do the same.)
 /// - A job that panics is reported and cancelled; the thread and the other jobs continue.
@@ -81,7 +81,8 @@ impl Scheduler {
         Self::with_panic_handler(|_, _| {})
     }
 
-    /// Starts the thread, which calls `report` with each job that panics and with its panic payload.
+    /// Starts the thread, which calls `report` with each job that panics and with its panic
+    /// payload.
     ///
     /// The panic hook is called as well. `report` runs on the thread, outside the lock; a panic in
     /// `report` is ignored.
@@ -200,7 +201,7 @@ impl Drop for Scheduler {
             return;
         };
         if thread.thread().id() != this_thread() {
-            // The thread catches the panics of all jobs, so it does not panic itself.
+            // The thread does not panic, because it catches the panics of the jobs.
             let _ = thread.join();
         }
     }

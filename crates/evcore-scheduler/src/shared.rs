@@ -11,7 +11,6 @@ use crate::{
     sync::{Condvar, Mutex, MutexGuard, now},
 };
 
-/// The jobs, and the condition variable that wakes the thread.
 pub(crate) struct Shared<R> {
     jobs: Mutex<Jobs<R>>,
     wake: Condvar,
@@ -31,7 +30,7 @@ impl<R> Shared<R> {
         }
     }
 
-    /// Creates the state of a scheduler without a thread, whose time is tick 0 until it is moved.
+    /// For a scheduler without a thread, whose time is tick 0 until it is moved.
     pub(crate) fn manual() -> Self {
         Self {
             manual: Some(AtomicU64::new(0)),
@@ -78,7 +77,6 @@ impl<R> Shared<R> {
         self.tick().saturating_add(nanoseconds(delay))
     }
 
-    /// The present time.
     pub(crate) fn now(&self) -> Instant {
         match &self.manual {
             Some(tick) => self.start + Duration::from_nanos(tick.load(Ordering::Relaxed)),
@@ -86,7 +84,6 @@ impl<R> Shared<R> {
         }
     }
 
-    /// The present tick.
     fn tick(&self) -> u64 {
         match &self.manual {
             Some(tick) => tick.load(Ordering::Relaxed),
@@ -94,7 +91,6 @@ impl<R> Shared<R> {
         }
     }
 
-    /// Moves a manual time forward to a tick.
     pub(crate) fn move_time(&self, to: u64) {
         if let Some(tick) = &self.manual {
             tick.fetch_max(to, Ordering::Relaxed);
@@ -120,7 +116,6 @@ impl<R> Shared<R> {
         jobs.take_due(next)
     }
 
-    /// Changes the jobs, and wakes the thread if it would sleep too long.
     fn change<T>(&self, change: impl FnOnce(&mut Jobs<R>) -> T) -> T {
         let mut jobs = self.jobs.lock();
         let result = change(&mut jobs);
@@ -143,12 +138,10 @@ impl<R> Shared<R> {
         None
     }
 
-    /// Takes a job back after its run. If the job has ended, returns its closure.
     pub(crate) fn put_back(&self, key: Key, run: R, panicked: bool) -> Option<R> {
         self.jobs.lock().put_back(key, run, panicked)
     }
 
-    /// Takes all jobs, for a scheduler that is stopped.
     pub(crate) fn take_all(&self) -> Vec<Slot<R>> {
         self.jobs.lock().take_all()
     }
@@ -170,7 +163,6 @@ impl<R> Shared<R> {
     }
 }
 
-/// A duration in ticks, but at most the last tick.
 pub(crate) fn nanoseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -1,8 +1,8 @@
 //! The mutex, the condition variable, the thread and the time of the scheduler: from `parking_lot`
 //! and the standard library, or loom's in the loom tests.
 //!
-//! Under loom, time stands still: a job is either due when it is added, or never due, and no sleep
-//! ends by itself. So loom reports a lost wake-up as a deadlock.
+//! Under loom, time stands still and no sleep ends by itself. So loom reports a lost wake-up as a
+//! deadlock.
 
 pub(crate) use self::imp::{Condvar, JoinHandle, Mutex, MutexGuard, now, spawn, this_thread};
 

@@ -12,7 +12,6 @@ use crate::{
     shared::Shared,
 };
 
-/// The body of the thread: runs jobs when they are due, until it is stopped.
 pub(crate) fn body(
     shared: Arc<Shared<Run>>,
     mut report: impl FnMut(&Job, Box<dyn Any + Send>) + Send + 'static,
@@ -25,7 +24,6 @@ pub(crate) fn body(
     }
 }
 
-/// Runs a job that is due, and reports its panics.
 pub(crate) fn run_job(
     shared: &Arc<Shared<Run>>,
     key: Key,
@@ -42,7 +40,6 @@ pub(crate) fn run_job(
     }
 }
 
-/// Drops the jobs of a scheduler that is stopped.
 pub(crate) fn drop_jobs(shared: &Shared<Run>) {
     let unrun = shared.take_all();
     for slot in unrun {
@@ -50,7 +47,6 @@ pub(crate) fn drop_jobs(shared: &Shared<Run>) {
     }
 }
 
-/// Runs the user's code, and returns its panic as an error.
 fn catch_panic(code: impl FnOnce()) -> Result<(), Box<dyn Any + Send>> {
     catch_unwind(AssertUnwindSafe(code))
 }

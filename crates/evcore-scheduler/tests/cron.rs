@@ -13,7 +13,6 @@ use evcore_testing::{Scratch, not_run, strace_works};
 /// A zone with daylight saving as a POSIX rule, for systems without a time zone database.
 const ZONE: &str = "CET-1CEST,M3.5.0,M10.5.0/3";
 
-/// A crontab in a scratch directory.
 struct Crontab(Scratch);
 
 impl Crontab {
@@ -34,7 +33,7 @@ impl Crontab {
         self.cron(options).output().unwrap()
     }
 
-    /// The lines that cron prints. Panics if cron fails.
+    /// Panics if cron fails.
     fn lines(&self, options: &[&str]) -> Vec<String> {
         let output = self.run(options);
         assert!(output.status.success(), "{}", errors(&output));
@@ -141,7 +140,7 @@ fn a_long_command_delays_no_other_line() {
     );
     let mut cron = crontab.cron(&["--seconds", "--once", "6", "--run"]);
     let mut cron = Kill(cron.stdout(Stdio::piped()).spawn().unwrap());
-    // This end of the pipe stays open until cron has ended, because cron continues to print.
+    // Stays open until cron has ended, because cron continues to print.
     let mut lines = BufReader::new(cron.0.stdout.take().unwrap()).lines();
     assert_eq!(lines.by_ref().take(6).count(), 6);
     assert!(crontab.0.file("held").exists());
@@ -176,7 +175,6 @@ fn cron_sleeps_once_between_two_runs() {
     }
 }
 
-/// A child process that is killed when its test ends.
 struct Kill(Child);
 
 impl Drop for Kill {

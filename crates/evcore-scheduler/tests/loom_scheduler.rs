@@ -1,7 +1,7 @@
 //! Interleavings of the sleeping scheduler thread and the threads that wake it.
 //!
-//! Time stands still in these models, and no sleep ends by itself. So a lost wake-up is a deadlock,
-//! which loom reports.
+//! Time stands still in these models, and no sleep ends by itself. So loom reports a lost wake-up
+//! as a deadlock.
 #![cfg(evcore_loom)]
 
 use std::sync::{Arc, OnceLock};
@@ -13,7 +13,6 @@ use loom::thread;
 
 const LONG: Duration = Duration::from_secs(3_600);
 
-/// A counter that a test can wait for.
 #[derive(Clone, Default)]
 struct Runs(Arc<(Mutex<usize>, Condvar)>);
 
@@ -64,7 +63,7 @@ fn a_job_moved_to_now_ends_the_sleep_for_its_old_time() {
         let scheduler = Scheduler::new().unwrap();
         let runs = Runs::default();
         let from_job = runs.clone();
-        // Time stands still from a scheduler's first use on, which comes later.
+        // Taken before the moment at which the scheduler's time stands still.
         static BEFORE: OnceLock<Instant> = OnceLock::new();
         let before = *BEFORE.get_or_init(|| Instant::now() - Duration::from_secs(1));
         let job = scheduler.after(LONG, move |_| from_job.add_one());

@@ -13,7 +13,6 @@ const SECOND: Duration = Duration::from_secs(1);
 
 type Run = Box<dyn FnMut(&Job) + Send>;
 
-/// A function that makes jobs, and the receiver to which each job sends its name.
 fn recorder() -> (impl Fn(&'static str) -> Run, Receiver<&'static str>) {
     let (sender, receiver) = mpsc::channel();
     let job = move |name| -> Run {

@@ -2,9 +2,9 @@
 //!
 //!     cargo run --release --example prefork_echo -- 127.0.0.1:7007
 //!
-//! `kill -HUP` replaces the workers, and the new ones take over the clients. `kill -QUIT` stops
-//! them when their clients have gone, or after 30 seconds. Ctrl-C and `kill` stop them at once.
-//! Send the signals to the first process.
+//! `kill -HUP` replaces the workers, and the new ones take over the clients (with `--threads`, the
+//! old workers stop as after QUIT). `kill -QUIT` stops the workers when their clients have gone, or
+//! after 30 seconds. Ctrl-C and `kill` stop them at once. Send the signals to the first process.
 use evcore::{Connections, EdgeStream, EventLoop, Step, Timer};
 use evcore_serve::{Server, Worker};
 use std::{env, error::Error, io, io::ErrorKind, mem, time::Duration};
@@ -74,8 +74,8 @@ fn handle(step: Step, ev: &mut EventLoop, clients: &mut Clients) {
     }
 }
 
-/// Sends back the bytes that arrive, until a call would block. Returns an error then, and also at
-/// the end of the stream.
+/// Sends back the bytes that arrive, until a call would block. Always returns an error:
+/// `WouldBlock` then, and `UnexpectedEof` at the end of the stream.
 fn echo(stream: &mut EdgeStream, rest: &mut Vec<u8>, ev: &mut EventLoop) -> io::Result<()> {
     let mut buffer = [0; 16 * 1024];
     loop {

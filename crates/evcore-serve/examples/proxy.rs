@@ -14,11 +14,11 @@ use evcore_serve::{Arrival, Server, Worker};
 use proxy_header::{ProxiedAddress, ProxyHeader};
 use std::{env, error::Error, io, io::ErrorKind, time::Duration};
 
-/// The version of a session's state. The state has two bytes: whether the client has ended, and
-/// whether the upstream has.
+/// The version of a session's state: two bytes, which are 1 if the client and the upstream have
+/// ended.
 const STATE_VERSION: u32 = 1;
 
-/// The timer of a session, under its client's token. It limits the connect first, and then idle
+/// The timer of a session, under its client's token. It limits first the connect, and then idle
 /// time.
 const TIMEOUT: Timer = Timer::new(0);
 
@@ -51,7 +51,6 @@ fn forward((from, side): &mut End, (to, other): &mut End, ev: &mut EventLoop) ->
     Ok(())
 }
 
-/// Returns the header of the PROXY protocol for a client.
 fn header(new: &Accepted) -> io::Result<Vec<u8>> {
     let header = match (new.peer.tcp(), new.stream.local_addr()?.tcp()) {
         (Some(client), Some(local)) => {
@@ -64,8 +63,8 @@ fn header(new: &Accepted) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Returns the upstream and the state of a client's session, if the session can move. It can move
-/// if the upstream is connected and no bytes wait in this process.
+/// Returns the upstream and the state of a client's session, if the session can move: the upstream
+/// is connected, and no bytes wait in this process.
 fn leave(client: Token, sides: &mut Connections<Side>) -> Option<(Token, Vec<u8>)> {
     let (_, side) = sides.get(client)?;
     let ends = side.ends.filter(|ends| ends[0] == client)?;
@@ -85,8 +84,8 @@ struct Proxy {
 }
 
 impl Proxy {
-    /// Serves as a worker. A graceful stop waits until the sessions have ended, because none is
-    /// marked by `set_idle`.
+    /// Serves as a worker. A graceful stop without a successor waits for the sessions up to the
+    /// stop timeout, because none is marked by `set_idle`.
     fn work(mut self, mut worker: Worker) -> evcore::Result<()> {
         while worker.next_turn()? {
             while let Some(step) = worker.next_step() {
@@ -100,7 +99,6 @@ impl Proxy {
         Ok(())
     }
 
-    /// Continues a session that another worker has begun.
     fn resume(&mut self, arrival: Arrival, ev: &mut EventLoop) {
         let partner = arrival.partner.expect("a session has two connections");
         let mut ended = arrival.state.iter().map(|byte| *byte != 0);

@@ -7,9 +7,9 @@
 //! A client moves with the name of its room, the received part of its next message, and its unsent
 //! bytes.
 //!
-//! There is only one worker, because the rooms are in its memory. While more than 253 clients move,
-//! some are in the new worker before others. So for some milliseconds, a message reaches only the
-//! clients of the sender's worker.
+//! There is one worker, because the rooms are in its memory. While more than 253 clients move, some
+//! are in the new worker before others, so for some milliseconds a message reaches only the clients
+//! of the sender's worker.
 use evcore::{Connections, EdgeStream, EventLoop, Step, Token};
 use evcore_serve::{Arrival, Server, Worker};
 use std::io::{self, Cursor, ErrorKind, Read, Write};
@@ -21,8 +21,8 @@ use tungstenite::protocol::{Role, WebSocketConfig};
 use tungstenite::{Message, WebSocket, accept_hdr};
 
 const STATE_VERSION: u32 = 1;
-/// The most received bytes of a client's unfinished message, and the most bytes not yet sent to the
-/// client. A client that exceeds a limit is closed, so that its state is never too long to move.
+/// The limits of a client's unfinished message and of the bytes not yet sent to it. A client that
+/// exceeds a limit is closed, so that its state is never too long to move.
 const RECEIVED_MAX: usize = 8 * 1024;
 const UNSENT_MAX: usize = 32 * 1024;
 
@@ -136,7 +136,7 @@ impl Client {
         Ok(())
     }
 
-    /// The length of the handshake or of the message that is first in `received`, if it is whole.
+    /// The length of the handshake or message at the beginning of `received`, if it is whole.
     fn whole_message(&self) -> Result<Option<usize>, Box<dyn Error>> {
         if self.received.len() > RECEIVED_MAX {
             return Err("it is too long".into());
@@ -166,7 +166,7 @@ impl Client {
         }
     }
 
-    /// Answers a handshake or a message. Returns its text.
+    /// Answers a handshake or a message. Returns the message if it is a text.
     fn on_message(&mut self, bytes: &[u8]) -> Result<Option<String>, Box<dyn Error>> {
         let wire = Wire {
             received: bytes,

@@ -8,10 +8,9 @@ use evcore_handover::{Batch, Connection, Descriptor, Error, Mailbox, Receiver};
 /// A connection that another worker has handed over, or that has come back because no worker took
 /// it.
 ///
-/// The loop watches it already. The next turn reports the bytes that have arrived meanwhile, and
-/// room to send.
-/// Keep it, because dropping it closes the connection, but leaves its token in use until the loop
-/// ends.
+/// The loop watches it already, and reports the bytes that have arrived and room to send in a later
+/// turn. Keep it, because dropping it closes the connection, but leaves its token in use until the
+/// loop ends.
 #[derive(Debug)]
 #[must_use = "its token stays in use until it is removed"]
 pub struct Arrival<S = Stream> {
@@ -20,14 +19,14 @@ pub struct Arrival<S = Stream> {
     /// The other end of a session, which
     /// [`Worker::hand_over_pairs`](crate::Worker::hand_over_pairs) has handed over with the stream.
     pub partner: Option<EdgeStream<S>>,
-    /// The state that the other worker passed to [`Worker::hand_over`](crate::Worker::hand_over).
+    /// The connection's state, as bytes: the one with which it left its worker, or the [idle
+    /// state](crate::Server::descriptor_store) if that worker has died.
     pub state: Vec<u8>,
-    /// True if this worker has handed the connection over before, and no other has taken it.
+    /// True if this worker has handed the connection over before, and no other worker has taken it.
     pub is_back: bool,
 }
 
 impl<S> Arrival<S> {
-    /// Number of streams, the partner included.
     pub(crate) fn streams(&self) -> u64 {
         1 + u64::from(self.partner.is_some())
     }
@@ -36,11 +35,11 @@ impl<S> Arrival<S> {
 /// Maximum number of receivers that one turn takes out of a mailbox.
 const RECEIVERS_MAX: usize = 16;
 
-/// Maximum number of batches of one sender that one turn takes. Other connections wait meanwhile.
+/// Maximum number of batches of one sender that one turn takes, so that other connections do not
+/// wait.
 const BATCHES_MAX: usize = 4;
 
-/// Takes the new senders out of a mailbox. Senders that do not fit into this turn are reported
-/// again.
+/// Takes the new senders out of a mailbox. The loop reports a mailbox again if some are left.
 pub(crate) fn open_channels<D: Descriptor>(
     mailbox: &mut Mailbox<D>,
     mut report: impl FnMut(&Error),
@@ -76,8 +75,8 @@ pub(crate) fn receive<D: Descriptor + Source, S: From<D>>(
     Ok(())
 }
 
-/// Registers the connections of a batch, and then acknowledges it, so that acknowledged connections
-/// can be served. If they do not all fit, the batch goes back.
+/// Registers the connections of a batch, and then acknowledges the batch, so that acknowledged
+/// connections can be served. A batch that cannot be registered goes back.
 fn accept<D: Descriptor + Source, S: From<D>>(
     ev: &mut EventLoop<impl Acceptor>,
     batch: Batch<'_, D>,
@@ -92,8 +91,8 @@ fn accept<D: Descriptor + Source, S: From<D>>(
         }
     }
     let count = u32::try_from(tokens.len()).expect("a batch has fewer");
-    // Reported before the answer, so that at each moment a connection counts for at least one
-    // worker.
+    // Reported before the answer, so that a connection counts for at least one worker at each
+    // moment.
     ev.listeners().report_moved(Moved::Arrived(count));
     match batch.accept() {
         Ok(connections) => {
@@ -118,7 +117,7 @@ fn end(ev: &mut EventLoop<impl Acceptor>, tokens: &[Token]) {
     }
 }
 
-/// Watches a connection again that no worker has taken.
+/// Watches again a connection that no worker has taken.
 ///
 /// # Errors
 ///
@@ -135,7 +134,6 @@ pub(crate) fn take_back<D: Source, S: From<D>>(
     Ok(arrival(connection, &mut tokens.into_iter(), true))
 }
 
-/// Watches the descriptors of a connection, and appends a token for each.
 fn watch<D: Source>(
     ev: &mut EventLoop<impl Acceptor>,
     connection: &Connection<D>,
@@ -147,7 +145,7 @@ fn watch<D: Source>(
     Ok(())
 }
 
-/// Makes an arrival of a connection. `tokens` has one token for each of its descriptors.
+/// `tokens` has one token for each descriptor of the connection.
 fn arrival<D, S: From<D>>(
     connection: Connection<D>,
     tokens: &mut impl Iterator<Item = Token>,

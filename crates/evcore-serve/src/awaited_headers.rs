@@ -10,14 +10,12 @@ use rustix::net::{RecvFlags, recv};
 use crate::proxy_header::{Header, Receive};
 use crate::proxy_protocol::ProxyProtocol;
 
-/// The timer of a client whose header is awaited.
 const TIMEOUT: Timer = Timer::new(0);
 
-/// The function that gets the address of a load balancer and the reason why its connection is
-/// closed.
+/// Gets the address of a load balancer, and the reason why its connection is closed.
 type Report = Box<dyn Fn(&Address, &io::Error)>;
 
-/// The clients of load balancers whose headers have not arrived. The loop counts them as
+/// The clients of load balancers whose headers are not complete. The loop counts them as
 /// connections.
 pub(crate) struct AwaitedHeaders {
     senders: ProxyProtocol,
@@ -25,7 +23,6 @@ pub(crate) struct AwaitedHeaders {
     report: Report,
 }
 
-/// A client whose header is awaited.
 struct Waiting {
     /// The address of the load balancer.
     peer: Address,
@@ -45,8 +42,7 @@ impl AwaitedHeaders {
         }
     }
 
-    /// Returns the step that the program gets in place of `step`, or `None` if the program gets no
-    /// step, for example because a header is not complete.
+    /// Returns the step that the program gets in place of `step`, if it gets one.
     pub(crate) fn handle(&mut self, step: Step, ev: &mut EventLoop) -> Option<Step> {
         match step {
             Step::Accepted(new) if self.senders.trusts(&new.peer) => self.accept(new, ev),
@@ -64,7 +60,6 @@ impl AwaitedHeaders {
         }
     }
 
-    /// Reads the header at once if it has arrived, and otherwise waits for it.
     fn accept(&mut self, mut new: Accepted, ev: &mut EventLoop) -> Option<Step> {
         let mut header = Header::default();
         let client = header.read(|buffer, how| match how {
@@ -94,8 +89,8 @@ impl AwaitedHeaders {
         None
     }
 
-    /// Takes the bytes that have arrived. A complete header makes the connection a client of the
-    /// program.
+    /// Reads the bytes that have arrived. If they complete the header, the connection becomes a
+    /// client of the program.
     fn go_on(&mut self, token: Token, ev: &mut EventLoop) -> Option<Step> {
         let (stream, waiting) = self.waiting.get_mut(token)?;
         let client = waiting.header.read(|buffer, how| match how {
@@ -132,7 +127,6 @@ impl AwaitedHeaders {
     }
 }
 
-/// Receives bytes, and leaves them in the socket.
 fn peek(stream: &Stream, buffer: &mut [u8]) -> io::Result<usize> {
     let (_, received) = recv(stream.as_fd(), buffer, RecvFlags::PEEK)?;
     Ok(received)
@@ -152,7 +146,6 @@ mod tests {
 
     const HEADER: &[u8] = b"PROXY TCP4 192.0.2.1 198.51.100.2 56324 443\r\n";
 
-    /// A loop whose clients are those of a load balancer at the loopback address.
     struct Server {
         ev: EventLoop,
         headers: AwaitedHeaders,
@@ -214,7 +207,6 @@ mod tests {
         }
     }
 
-    /// The bytes that are left for the program.
     fn received(client: &Accepted) -> Vec<u8> {
         let mut buffer = [0; 64];
         let length = client.stream.recv(&mut buffer).unwrap();

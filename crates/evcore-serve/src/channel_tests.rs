@@ -1,5 +1,5 @@
-//! Tests of connections that move while the kernel has no room, or while the other worker is slow
-//! or fails. No test waits, because the time is a number.
+//! Connections that move while the kernel has no room, or while the other worker is slow or fails.
+//! The tests pass the time in as a number, so that none waits.
 
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -35,7 +35,6 @@ fn set_full(is_full: bool) {
     IS_FULL.set(is_full);
 }
 
-/// A descriptor whose messages find no room in the kernel if [`IS_FULL`] is true.
 #[derive(Debug)]
 struct Scarce(OwnedFd);
 
@@ -122,7 +121,7 @@ fn mailbox_pair() -> (OwnedFd, OwnedFd) {
     socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).unwrap()
 }
 
-/// A worker that takes connections. Its mailbox is real.
+/// A worker that takes connections.
 struct Taker {
     mailbox: Mailbox<Scarce>,
     receivers: Vec<Receiver<Scarce>>,
@@ -131,7 +130,7 @@ struct Taker {
 }
 
 impl Taker {
-    /// Creates a taker. Also returns the sending end of its mailbox.
+    /// Creates a taker. Also returns the sending end of the taker's mailbox.
     fn new() -> (OwnedFd, Self) {
         set_full(false);
         let (mailbox, own) = mailbox_pair();
@@ -144,7 +143,7 @@ impl Taker {
         (mailbox, taker)
     }
 
-    /// Takes the batches of the channels that it has greeted before, and greets the others.
+    /// Takes the batches of the channels that it has greeted before, and then greets new channels.
     fn turn(&mut self) {
         let taken = &mut self.taken;
         self.receivers.retain_mut(|receiver| {
@@ -162,7 +161,7 @@ impl Taker {
         }
     }
 
-    /// Dies, and is replaced.
+    /// Loses its channels, as by a death. Its replacement has the same mailbox.
     fn die(&mut self) {
         self.receivers.clear();
     }
@@ -247,7 +246,7 @@ fn a_store_whose_channels_end_at_once_opens_few() {
     assert_eq!(store.end().0, 3);
 }
 
-/// The sending end of the mailboxes of all successors, and the worker's end of its own mailbox.
+/// The sending end of the successors' mailbox, and the reading end of the worker's own.
 struct ToSuccessor(OwnedFd, RefCell<Option<Scarce>>);
 
 impl MailboxEnds for ToSuccessor {
@@ -266,12 +265,10 @@ impl MailboxEnds for ToSuccessor {
     }
 }
 
-/// A worker that is replaced.
 struct Replaced {
     ev: EventLoop,
     time: ManualTimeSource,
     handover: Handover<Stream, ToSuccessor>,
-    /// The sending end of its own mailbox.
     mailbox: OwnedFd,
     stop: Option<Stop>,
     successor: Option<Successor>,
@@ -313,7 +310,8 @@ impl Replaced {
         (worker, taker)
     }
 
-    /// Takes a turn, a millisecond after the last one. Returns false once the connections end here.
+    /// Takes a turn, a millisecond after the last one. Returns false once no connection leaves any
+    /// more.
     fn turn(&mut self) -> bool {
         self.time.advance(MS);
         let successor = || self.successor;

@@ -1,4 +1,4 @@
-//! Connections that leave this worker for its successor, or for another one.
+//! Connections that leave this worker for its successor, or for another worker.
 //!
 //! They go over one channel. If its receiver dies, they wait for the next channel. If no process
 //! takes them, they come back.
@@ -17,39 +17,34 @@ const LEAVING_MAX: usize = 4 * BATCH_CONNECTIONS_MAX;
 /// The time after which a call is tried again if the kernel or the mailbox has no room.
 const ROOM_AFTER: Duration = Duration::from_millis(10);
 
-/// The least time from one channel to the next. A receiver that dies at once, or that the other
-/// worker cannot watch, costs both workers a few calls in this time.
+/// The least time from one channel to the next. It limits the calls that a receiver costs that dies
+/// at once, or that the other worker cannot watch.
 const CHANNEL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The departure of a worker's connections.
 #[derive(Debug)]
 pub(crate) struct Departure<D = OwnedFd> {
     version: u32,
-    /// The channel; `None` until the first one is open, and after one has ended.
+    /// `None` until the first channel is open, and after one has ended.
     sender: Option<Sender<D>>,
-    /// The time before which no channel is opened.
     opens_at: Instant,
     /// Connections that have left the loop, and are not in the channel.
     waiting: Vec<Connection<D>>,
-    /// The time without a message of the other worker after which the departure is given up.
+    /// The time without a message of the other worker after which the departure is overdue.
     patience: Duration,
-    /// True if a successor has greeted, perhaps one that has died since.
+    /// True if a successor has greeted, even if that successor has died since.
     has_begun: bool,
     /// True if a second channel was opened, because no greeting had come over the first.
     has_tried_second_channel: bool,
-    /// The time at which the departure is given up, unless the successor sends a message or a
-    /// channel ends before.
+    /// The time at which the departure is overdue, unless a message or another event prolongs it.
     patient_until: Instant,
     /// The time at which to send again; `None` if the last send found room.
     retry_at: Option<Instant>,
 }
 
-/// The content of the successor's answers.
 #[derive(Debug)]
 pub(crate) struct Answers<D = OwnedFd> {
-    /// The number of connections that now belong to the successor.
     pub(crate) acknowledged: usize,
-    /// Connections that the successor has refused.
     pub(crate) refused: Vec<Connection<D>>,
 }
 
@@ -64,7 +59,7 @@ impl<D> Default for Answers<D> {
 
 impl<D: Descriptor> Departure<D> {
     /// A departure without a channel. `patience` is the time without a message of the other worker
-    /// after which it is given up.
+    /// after which the departure is overdue.
     pub(crate) fn new(version: u32, patience: Duration, now: Instant) -> Self {
         Self {
             version,
@@ -79,12 +74,12 @@ impl<D: Descriptor> Departure<D> {
         }
     }
 
-    /// Opens a channel to the process that reads a mailbox, unless there is a channel, or the last
-    /// one was opened just before.
+    /// Opens a channel to the process that reads a mailbox, unless there is one, or the last one
+    /// was opened just before.
     ///
     /// # Errors
     ///
-    /// The errors of [`Sender::open`]. The next call tries again, after a pause.
+    /// The errors of [`Sender::open`]. A call after a pause tries again.
     pub(crate) fn open(&mut self, mailbox: D::Borrowed<'_>, now: Instant) -> Result<()> {
         if self.sender.is_some() || now < self.opens_at {
             return Ok(());
@@ -96,9 +91,9 @@ impl<D: Descriptor> Departure<D> {
         Ok(())
     }
 
-    /// Ends the channel, so that the next call of [`open`](Self::open) opens another one.
-    /// Connections that the receiver has not acknowledged are sent again. Returns the number of
-    /// connections whose acknowledgements were in the ended channel and not read yet.
+    /// Ends the channel, so that [`open`](Self::open) opens another one. Connections that the
+    /// receiver has not acknowledged are sent again. Returns the number of connections whose
+    /// acknowledgements were in the ended channel and not read yet.
     pub(crate) fn close(&mut self, now: Instant) -> usize {
         let Some(ended) = self.sender.take() else {
             return 0;
@@ -118,8 +113,7 @@ impl<D: Descriptor> Departure<D> {
         self.has_begun
     }
 
-    /// The number of connections that may leave in this turn. Connections that stay are served
-    /// meanwhile.
+    /// The number of connections that may leave in this turn.
     pub(crate) fn room(&self) -> usize {
         if self.is_claimed() {
             LEAVING_MAX.saturating_sub(descriptors(&self.waiting))
@@ -128,31 +122,32 @@ impl<D: Descriptor> Departure<D> {
         }
     }
 
-    /// Returns whether there is a channel, and a successor has greeted over it.
+    /// Returns whether there is a channel, and the other worker has greeted over it.
     pub(crate) fn is_claimed(&self) -> bool {
         self.sender.as_ref().is_some_and(Sender::is_claimed)
     }
 
-    /// Number of connections that have left the loop and belong to this worker.
+    /// Number of connections, partners included, that have left the loop and belong to this worker.
     pub(crate) fn under_way(&self) -> usize {
         descriptors(&self.waiting) + self.unanswered()
     }
 
-    /// Number of connections that were sent, and that the successor has not answered.
+    /// Number of connections, partners included, that were sent and not answered.
     pub(crate) fn unanswered(&self) -> usize {
         self.sender.as_ref().map_or(0, Sender::unacknowledged)
     }
 
-    /// Adds a connection that has left the loop.
     pub(crate) fn push(&mut self, connection: Connection<D>) {
         self.waiting.push(connection);
     }
 
-    /// Sends the connections that wait, as far as the channel has room.
+    /// Sends the connections that wait, as far as the channel has room. Does nothing before a
+    /// greeting.
     ///
     /// # Errors
     ///
-    /// The channel has ended.
+    /// The channel has ended. If the kernel has no room, the result is `Ok`; see
+    /// [`is_full`](Self::is_full).
     pub(crate) fn send(&mut self, now: Instant) -> Result<()> {
         let was_full = self.retry_at.take().is_some();
         let Some(sender) = self.sender.as_mut().filter(|one| one.is_claimed()) else {
@@ -164,8 +159,8 @@ impl<D: Descriptor> Departure<D> {
         let before = sender.unacknowledged();
         let sent = sender.send(&mut self.waiting);
         if before == 0 && !(was_full && sender.unacknowledged() == 0) {
-            // Until now no answer was outstanding, so the wait begins here. A call that is tried
-            // again for want of room does not prolong this wait.
+            // No answer was outstanding, so the wait begins here. If a call is repeated for want of
+            // room, the wait goes on.
             self.patient_until = now + self.patience;
         }
         match sent {
@@ -216,20 +211,20 @@ impl<D: Descriptor> Departure<D> {
         result
     }
 
-    /// Makes the departure wait for the successor until this time, or longer.
+    /// Keeps the departure from being overdue before this time.
     pub(crate) fn wait_until(&mut self, time: Instant) {
         self.patient_until = self.patient_until.max(time);
     }
 
-    /// Returns whether the successor has let this worker wait for too long, or no channel could be
+    /// Returns whether the other worker has let this one wait for too long, or no channel could be
     /// opened for this time.
     pub(crate) fn is_overdue(&self, now: Instant) -> bool {
         self.patient_until <= now && self.awaits()
     }
 
-    /// Returns whether to open another channel because this one is overdue. It returns true once,
-    /// and only if no greeting has come. A successor may have died after it took the channel out of
-    /// the mailbox, and nothing reports that.
+    /// Returns whether to replace an overdue channel: once, and only if no greeting has come. A
+    /// successor may have died after it took the channel out of the mailbox, and nothing reports
+    /// that.
     pub(crate) fn tries_second_channel(&mut self) -> bool {
         let tries = !self.is_claimed() && !self.has_tried_second_channel;
         self.has_tried_second_channel |= tries;
@@ -245,7 +240,7 @@ impl<D: Descriptor> Departure<D> {
         patience.into_iter().chain(self.retry_at).min()
     }
 
-    /// Returns whether a greeting or an answer of the other worker is still missing.
+    /// Returns whether a greeting or an answer of the other worker is missing.
     pub(crate) fn awaits(&self) -> bool {
         !self.is_claimed() || self.under_way() > 0
     }

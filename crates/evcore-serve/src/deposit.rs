@@ -1,17 +1,16 @@
 //! Connections that wait in a mailbox for the next start of the service.
 //!
-//! No process reads the mailbox meanwhile, and a service manager keeps it open. So no answer comes,
+//! A service manager keeps the mailbox open, and no process reads it meanwhile. So no answer comes,
 //! and a connection belongs to the next start as soon as it is sent.
 
 use std::os::fd::OwnedFd;
 
 use evcore_handover::{Connection, Descriptor, Result, Sender};
 
-/// The channels by which connections get into the mailbox.
 #[derive(Debug)]
 pub(crate) struct Deposit<D = OwnedFd> {
     version: u32,
-    /// The channel that may have room; `None` before the first one, and after one was full.
+    /// `None` before the first channel, and after one was full.
     channel: Option<Sender<D>>,
 }
 
@@ -27,8 +26,8 @@ impl<D: Descriptor> Deposit<D> {
     ///
     /// # Errors
     ///
-    /// The errors of [`Sender::open`] and [`Sender::send`]. The connections that did not fit are
-    /// left.
+    /// The errors of [`Sender::open`] and [`Sender::send`]. `connections` keeps those that were not
+    /// sent.
     pub(crate) fn put(
         &mut self,
         mailbox: D::Borrowed<'_>,
@@ -44,7 +43,7 @@ impl<D: Descriptor> Deposit<D> {
             };
             channel.send(connections)?;
             if !connections.is_empty() {
-                // The channel is full. What was sent stays in it.
+                // The channel is full. The messages that were sent stay in it.
                 self.channel = None;
             }
         }
@@ -73,7 +72,6 @@ mod tests {
         (0..count).map(one).unzip()
     }
 
-    /// All connections that are in the mailbox.
     fn take_all(mailbox: &mut Mailbox) -> Vec<Connection> {
         let mut taken = Vec::new();
         while let Some(mut receiver) = mailbox.next_receiver().unwrap() {

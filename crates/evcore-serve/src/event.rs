@@ -13,24 +13,23 @@ use evcore_prefork::{
 
 use crate::shortages::Shortage;
 
-/// The hook of [`Server::on_event`](crate::Server::on_event).
 pub(crate) type OnEvent = Arc<dyn Fn(Event<'_>) + Send + Sync>;
 
 /// Something that happens to a server. [`Server::on_event`](crate::Server::on_event) gets it in the
-/// process where it happens. Its text is a line for a log.
+/// process in which it happens. [`Display`](fmt::Display) prints a line for a log.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Event<'a> {
-    /// A worker serves. Without a supervisor it is this process.
+    /// A worker serves. Without a supervisor, it is this process.
     Ready(&'a WorkerInfo),
-    /// A worker could not be started. The start is tried again.
+    /// A worker could not be started. The start is tried again after a pause.
     StartFailed(&'a WorkerInfo, &'a io::Error),
     /// A worker has ended, by a stop or unexpectedly. Its gauges on the scoreboards of its group are
     /// set to 0 after this event.
     Exited(&'a WorkerExit),
     /// A worker with a [descriptor store](crate::Server::descriptor_store) has died. The counts are
-    /// of the connections that the successor has taken, and of those that are closed. This event is
-    /// missing if the store itself was killed, or ends after the last worker.
+    /// those of the connections that the successor has taken, and of those that are closed. The
+    /// event is missing if the store was killed, or ends after the last worker.
     Kept(&'a WorkerInfo, KeptCounts),
     /// Reported in the worker, which serves without a descriptor store.
     NoDescriptorStore(WorkerIndex, &'a prefork::Error),
@@ -39,9 +38,9 @@ pub enum Event<'a> {
     /// A worker cannot be ended: a process that still lives a second after it was killed, or a
     /// thread that still runs a second after a fast stop.
     Stuck(&'a WorkerInfo),
-    /// A reload has begun or ended.
+    /// The progress of a reload.
     Reload(Reload),
-    /// An upgrade has begun or ended.
+    /// The progress of an upgrade.
     Upgrade(&'a Upgrade),
     /// A stop of the server has begun, or a signal has made a graceful stop fast.
     Stopping(Stop),
@@ -49,24 +48,21 @@ pub enum Event<'a> {
     NotNotified(&'a io::Error),
     /// Reported in the worker: a listener has failed. The loop tries it again later.
     Listener(WorkerIndex, &'a ListenerError),
-    /// Reported in the worker, which lacks a resource that another client needs, or no longer lacks
-    /// it.
+    /// Reported in the worker: a shortage has begun, or all shortages have ended.
     Shortage(WorkerIndex, Shortage),
-    /// Reported in the worker: a connection of a load balancer, from this address, was closed,
-    /// because it did not begin with a header of the [PROXY
-    /// protocol](crate::Server::proxy_protocol), or because the header was late. The error is the
-    /// reason. A connection that ended without a byte is not reported, because load balancers make
-    /// such connections to check the server.
+    /// Reported in the worker: a connection of the load balancer at this address was closed,
+    /// because its header of the [PROXY protocol](crate::Server::proxy_protocol) was malformed,
+    /// incomplete or late. The error is the reason. A connection that ended without a byte is not
+    /// reported, because load balancers make such connections to check the server.
     NoProxyHeader(WorkerIndex, &'a Address, &'a io::Error),
-    /// Reported in the worker, which does not run on the CPUs of its affinity.
+    /// Reported in the worker, which could not be bound to the CPUs of its affinity.
     Affinity(WorkerIndex, &'a prefork::Error),
-    /// Reported in the worker: connections could not be handed over, or not received, for this
-    /// reason. They stay with this worker or the sender. If the loop cannot watch them again, they
+    /// Reported in the worker: connections could not be handed over, received or watched, for this
+    /// reason. They stay with this worker or the sender; if the loop cannot watch them again, they
     /// are closed. A worker that is being replaced reports this when no successor takes its
-    /// connections. It then stops as without a successor: it closes idle connections, and finishes
-    /// the requests under way.
+    /// connections. It then closes idle connections, and finishes the requests under way.
     Handover(WorkerIndex, String),
-    /// Reported in the worker, which ends, because its loop could not be built, or because its
+    /// Reported in the worker, which ends, because its loop could not be made, or because its
     /// function has returned an error before the first turn. The text is that of the error.
     CannotStart(WorkerIndex, String),
     /// Reported in the worker, which ends, because its function has returned an error. The text is

@@ -2,9 +2,8 @@
 //! share.
 //!
 //! The plan of the loop has the number of connections and the worker that gets them. They leave
-//! when that worker has greeted (sent its first message), so a worker that does not run keeps none
-//! of them waiting. The plans of further turns may give more, so the channel stays open for a
-//! while.
+//! when that worker has greeted (sent its first message), so that none waits for a worker that does
+//! not run. The plans of further turns may give more, so the channel stays open for a while.
 
 use std::time::{Duration, Instant};
 
@@ -14,24 +13,23 @@ use evcore_handover::{Connection, Descriptor, Error, Result};
 
 use crate::departure::{Answers, Departure, descriptors};
 
-/// The longest time that connections wait for the other worker to acknowledge them.
+/// The longest time that connections wait for the other worker's next message.
 const PATIENCE: Duration = Duration::from_millis(250);
 
 /// The time without a use after which the channel is closed. It is not a number of turns, because a
 /// worker that has given its share may have no turn for a long time.
 const UNUSED: Duration = Duration::from_millis(100);
 
-/// A channel to the worker that gets connections.
 #[derive(Debug)]
 pub(crate) struct Giving<D> {
     to: WorkerId,
     departure: Departure<D>,
-    /// Number of connections that the last plan gives, and that have not left. The plan holds until
-    /// the end of the first turn in which connections can leave.
+    /// Number of connections that the plan gives, and that have not left. The plan holds until the
+    /// end of the first turn in which connections can leave.
     wanted: usize,
     /// Number of active connections that the plan leaves to this worker.
     floor: u32,
-    /// The time of the last turn in which connections were under way or left.
+    /// The last time at which an answer was outstanding or connections left.
     used_at: Instant,
 }
 
@@ -72,9 +70,8 @@ impl<D: Descriptor> Giving<D> {
         self.wanted = 0;
     }
 
-    /// Begins a turn: sends the connections that had no room before. Returns false if the channel
-    /// has to be closed, because the other worker does not answer, the channel was unused for a
-    /// while, or it has ended.
+    /// Begins a turn: sends the connections that wait. Returns false if the channel has to be
+    /// closed.
     pub(crate) fn begin_turn(&mut self, now: Instant) -> bool {
         if self.departure.awaits() {
             self.used_at = now;
@@ -86,28 +83,26 @@ impl<D: Descriptor> Giving<D> {
         !is_over && self.send_waiting(now).is_ok()
     }
 
-    /// The time by which the other worker should have answered, or at which the unused channel is
+    /// The time by which the other worker should have answered, or at which an unused channel is
     /// closed.
     pub(crate) fn due_at(&self) -> Instant {
         let due = self.departure.due_at();
         due.unwrap_or(self.used_at + UNUSED)
     }
 
-    /// Number of connections that may leave in this turn. They are fewer than planned if
-    /// connections of this worker, which has `active` ones, have ended before the other worker
-    /// greeted.
+    /// Number of connections that may leave in this turn. It is smaller than planned if some of
+    /// this worker's connections, of which `active` are left, have ended since the plan.
     pub(crate) fn room(&self, active: u32) -> usize {
         let surplus = active.saturating_sub(self.floor);
         self.departure.room().min(self.wanted).min(surplus as usize)
     }
 
-    /// Number of connections that have left the loop and belong to this worker.
     pub(crate) fn under_way(&self) -> usize {
         self.departure.under_way()
     }
 
-    /// Sends connections that have left the loop. There may be fewer than wanted, or none; the next
-    /// map of connections may have the others.
+    /// Sends connections that have left the loop: none, or some of the wanted ones. The program's
+    /// next map may have the others.
     ///
     /// # Errors
     ///
@@ -140,10 +135,8 @@ impl<D: Descriptor> Giving<D> {
         }
     }
 
-    /// Reads the answers of the other worker. Returns the number of connections that it has taken.
-    /// Appends those that it has refused to `back`.
-    ///
-    /// The second value is an error if the channel has ended.
+    /// Reads the answers of the other worker. Returns the number of connections that it has taken,
+    /// and an error if the channel has ended. Appends those that it has refused to `back`.
     pub(crate) fn read(
         &mut self,
         ev: &mut EventLoop<impl Acceptor>,
@@ -158,14 +151,13 @@ impl<D: Descriptor> Giving<D> {
         (answers.acknowledged, read)
     }
 
-    /// The descriptor that is readable if there are answers.
     pub(crate) fn descriptor(&self) -> &D {
         let descriptor = self.departure.descriptor();
         descriptor.expect("the channel is open until the gift ends")
     }
 
-    /// Closes the channel. Returns the number of connections that the other worker has taken, and
-    /// the others.
+    /// Closes the channel. Returns the number of connections that the other worker has taken since
+    /// the last [`read`](Self::read), and the connections that it has not taken.
     pub(crate) fn close(self, ev: &mut EventLoop<impl Acceptor>) -> (usize, Vec<Connection<D>>) {
         let under_way = self.under_way();
         let back = self.departure.take_back();

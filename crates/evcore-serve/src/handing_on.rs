@@ -12,18 +12,17 @@ use crate::departure::{Answers, Departure};
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The time without a greeting, the first message of a successor, after which another channel is
-/// opened. If a successor dies after it has taken the channel out of the mailbox and before it
-/// greets, nothing reports that. The death of a successor that has greeted is reported, so this
-/// limit ends with the greeting.
+/// opened. A successor may die after it has taken the channel out of the mailbox and before it
+/// greets, and nothing reports that. A later death is reported, so this limit ends with the
+/// greeting.
 const SILENCE: Duration = Duration::from_secs(2);
 
 /// Connections on their way to a successor.
 #[derive(Debug)]
 pub(crate) struct HandingOn<D: Descriptor = OwnedFd> {
     until: Instant,
-    /// Number of connections at the beginning.
     count: usize,
-    /// Number of connections that were closed since, because successors had no room for them.
+    /// Number of connections that were closed, because successors had no room for them.
     closed: usize,
     departure: Departure<D>,
 }
@@ -47,8 +46,8 @@ impl<D: Descriptor> HandingOn<D> {
         }
     }
 
-    /// Reads the answers, and sends connections. Returns the time of the next turn, if the
-    /// [descriptor](Self::descriptor) is not readable before; `None` if this was the last turn.
+    /// Takes one turn. Returns the time of the next one, if the [descriptor](Self::descriptor) is
+    /// not readable before; `None` if this was the last turn.
     pub(crate) fn turn(&mut self, successor: D::Borrowed<'_>, now: Instant) -> Option<Instant> {
         if self.departure.under_way() == 0 {
             return None;
@@ -59,12 +58,12 @@ impl<D: Descriptor> HandingOn<D> {
         }
         match self.exchange(now) {
             Ok(()) => {}
-            // The successor has died, has ended the channel, or has not answered for too long.
-            // `close` counts the connections that it has acknowledged; the others go to the next one.
+            // The successor has died, has ended the channel, or has sent no greeting. `close`
+            // counts the connections that it has acknowledged; the others go to the next one.
             Err(Error::Ended) if now < self.until => _ = self.departure.close(now),
             Err(_) => return None,
         }
-        // Connections that were sent still wait for their answer. Others do not wait any longer.
+        // After `until`, connections wait only for the answer to a message that was sent.
         if self.until <= now && self.departure.unanswered() == 0 {
             return None;
         }
@@ -74,24 +73,23 @@ impl<D: Descriptor> HandingOn<D> {
         }
     }
 
-    /// The descriptor that is readable when answers have come; `None` if there is no channel.
+    /// The descriptor that is readable when answers have come; `None` without a channel.
     pub(crate) fn descriptor(&self) -> Option<&D> {
         self.departure.descriptor()
     }
 
-    /// Returns how many connections successors have taken, and those that are left.
+    /// Returns how many connections successors have taken, and the connections that are left.
     pub(crate) fn end(self) -> (usize, Vec<Connection<D>>) {
         let left = self.departure.take_back();
         (self.count - self.closed - left.len(), left)
     }
 
-    /// Reads the answers, and sends the connections that wait.
     fn exchange(&mut self, now: Instant) -> Result<()> {
         let departure = &mut self.departure;
         let mut answers = Answers::default();
         let read = departure.read(now, &mut answers);
-        // A successor that refuses has too little room or too few descriptors for all these
-        // connections. So an eighth of them is closed, and the others are sent again.
+        // A successor that refuses lacks room or descriptors for all these connections. So an
+        // eighth of them is closed, and the others are sent again.
         let mut refused = answers.refused;
         let fewer = refused.len().div_ceil(8);
         self.closed += fewer;

@@ -1,14 +1,13 @@
 //! Connections that move from worker to worker: the sources that a worker's loop watches for them,
 //! and the departure from a worker that is replaced.
 //!
-//! A worker may get a graceful stop while another serves in its place. It then opens a channel to
-//! the successor, and continues to serve until the successor greets, which means that it sends its
-//! first message. Then every idle connection leaves, and every other one as soon as it is idle.
-//! When no connection is left, the loop shuts down. If no successor takes the connections, they
-//! come back, and the loop shuts down as it does without a handover.
+//! A worker that gets a graceful stop while another serves in its place opens a channel to that
+//! successor. The connections leave after the successor has greeted, which means that it has sent
+//! its first message. If no successor takes them, they come back, and the loop shuts down as it
+//! does without a handover.
 //!
-//! If the service restarts, there is no successor yet. Connections that are idle then wait in a
-//! mailbox that a service manager keeps open.
+//! If the service restarts, there is no successor yet. Idle connections then wait in a mailbox that
+//! a service manager keeps open.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -37,14 +36,10 @@ mod sources;
 
 use sources::Source;
 
-/// The timer of the handover's own token.
 const DUE: Timer = Timer::new(0);
 
 /// A departure to the successor is given up if no message has come for this time, or if no channel
-/// could be opened for this time. If no greeting has come by then, another channel is opened once.
-///
-/// Until the successor greets, all connections are served here. Connections that were sent and not
-/// acknowledged wait.
+/// could be opened for it. Before a greeting, a second channel is tried first.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The connections that have moved to and from a worker so far.
@@ -57,23 +52,19 @@ pub struct Moves {
     pub arrived: u64,
     /// Connections that have come back, because no worker took them.
     pub taken_back: u64,
-    /// Connections that have left the loop and that no worker has taken yet. They still belong to
-    /// this worker.
+    /// Connections that have left the loop, and that no worker has taken yet. They belong to this
+    /// worker.
     pub under_way: usize,
 }
 
-/// The function that is called with the reason of a failure.
 pub(crate) type Report = Box<dyn Fn(&dyn fmt::Display)>;
 
-/// The parts that a worker needs to hand connections over.
-///
-/// It is generic over streams and mailboxes, so that a simulator runs it
+/// The handover of a worker. It is generic over streams and mailboxes, so that a simulator runs it
 /// (`tests/simulation/moves`).
 pub(crate) struct Handover<S = Stream, M: MailboxEnds = Mailboxes> {
     version: u32,
     report: Report,
     mailboxes: M,
-    /// The sources that the loop watches for the handover.
     sources: TokenMap<Source<M::Descriptor>>,
     /// The token of the handover's timer and posts.
     own: Token,
@@ -99,7 +90,7 @@ enum Phase<D> {
         sender: Option<Token>,
         stop_by: Instant,
     },
-    /// The connections wait for the next start of the service as soon as they are idle.
+    /// Idle connections wait for the next start of the service.
     Depositing {
         deposit: Deposit<D>,
         /// True if the program has got connections that it may not have deposited yet.
@@ -118,7 +109,6 @@ where
     D: Descriptor + poller::Source,
     M: MailboxEnds<Descriptor = D>,
 {
-    /// Watches the mailboxes of this worker.
     pub(crate) fn new(
         ev: &mut EventLoop<impl Acceptor<Stream = S>>,
         version: u32,
@@ -148,9 +138,8 @@ where
         })
     }
 
-    /// Does the handover's work before a wait: sends the connections that have left, and begins or
-    /// ends the departure. Returns the timeout of the loop's shutdown once the shutdown has to
-    /// begin, and `None` before.
+    /// Does the handover's work before a wait. Returns the timeout of the loop's shutdown once the
+    /// shutdown has to begin.
     pub(crate) fn begin_turn(
         &mut self,
         ev: &mut EventLoop<impl Acceptor<Stream = S>>,
@@ -158,7 +147,7 @@ where
         successor: impl FnOnce() -> Option<Successor>,
         timeout: Duration,
     ) -> Option<Duration> {
-        // `back` may have connections, which have come back after the program's last call.
+        // `back` may have connections that have come back after the program's last call.
         assert!(
             self.arrived.is_empty(),
             "connections have arrived: call `Worker::next_arrival` in each turn until it returns None"
@@ -175,11 +164,11 @@ where
         };
         let restarts = successor == Some(Successor::Restart);
         if stop == Stop::Graceful || restarts {
-            // The connections under way can go to the successor instead.
+            // The successor gets the connections under way instead.
             self.end_giving(ev);
         }
         match stop {
-            // No worker of this start goes on.
+            // Before a restart, even a fast stop leaves idle connections for the next start.
             _ if restarts => {
                 let timeout = self.time_to_restart(stop, now, timeout);
                 self.take_back(ev);
@@ -187,7 +176,7 @@ where
             }
             // One turn is enough for the idle connections, unless more have come in that turn.
             Stop::Fast if self.has_more_to_deposit() => _ = ev.post_next(self.own, Ready::NONE),
-            // The connections that were sent belong to the successor.
+            // The connections that were sent are left to the successor.
             Stop::Fast => self.end(ev, now),
             Stop::Graceful if begins => self.begin_stop(ev, successor, now, timeout),
             Stop::Graceful => {
@@ -213,7 +202,7 @@ where
     ) {
         let stop_by = now.checked_add(timeout).unwrap_or(now + FOREVER);
         self.phase = Phase::Over { stop_by };
-        // With open mailboxes, this worker would be its own successor.
+        // With open mailboxes, this worker could be its own successor.
         self.close_mailboxes(ev);
         // A new worker may have a channel with connections of the last start that it has not read
         // yet.
@@ -222,7 +211,8 @@ where
         let Some(successor) = successor.filter(|_| !is_empty) else {
             return self.close_receivers(ev);
         };
-        // If the poller refuses to deregister a listener, later events of it are dropped.
+        // If the poller refuses to deregister a listener, the loop drops the listener's later
+        // events.
         let _ = ev.listeners().close();
         if successor == Successor::Restart {
             let deposit = Deposit::new(self.version);
@@ -244,8 +234,8 @@ where
         self.open_channel(ev, now);
     }
 
-    /// Sends further connections to another kind of successor, if a new binary has taken the place
-    /// of the newer generation.
+    /// Follows a change of the successor, for example from the newer generation to a new binary. A
+    /// channel over which no greeting has come is replaced at once.
     fn follow_successor(
         &mut self,
         ev: &mut EventLoop<impl Acceptor<Stream = S>>,
@@ -337,7 +327,6 @@ where
         self.arm(ev);
     }
 
-    /// Arms the timer for the next work that no descriptor reports.
     fn arm(&self, ev: &mut EventLoop<impl Acceptor<Stream = S>>) {
         if let Phase::Leaving {
             departure, stop_by, ..
@@ -348,7 +337,6 @@ where
         }
     }
 
-    /// Returns whether a step is the handover's own.
     #[inline]
     pub(crate) fn owns(&self, step: &Step<S>) -> bool {
         match step {
@@ -357,7 +345,6 @@ where
         }
     }
 
-    /// Handles a step of the handover.
     pub(crate) fn handle(&mut self, ev: &mut EventLoop<impl Acceptor<Stream = S>>, step: &Step<S>) {
         let (Step::Ready(token, _) | Step::Expired(token, _)) = *step else {
             return;
@@ -409,7 +396,6 @@ where
         }
     }
 
-    /// Handles the end of the channel. If the successor has died, another one takes its place.
     fn on_channel_end(
         &mut self,
         ev: &mut EventLoop<impl Acceptor<Stream = S>>,
@@ -483,8 +469,6 @@ where
         matches!(self.phase, Phase::Over { .. })
     }
 
-    /// Returns whether connections may leave, because a successor takes them or they wait for the
-    /// next start.
     pub(crate) fn is_leaving(&self) -> bool {
         match &self.phase {
             Phase::Leaving { departure, .. } => departure.has_begun(),
@@ -493,8 +477,7 @@ where
         }
     }
 
-    /// Lets the connections leave for which `leaves` returns a state, if a successor takes them, or
-    /// as many as the plan gives to another worker.
+    /// Lets connections leave for which `leaves` returns a state, as many as may leave now.
     pub(crate) fn hand_over<T>(
         &mut self,
         ev: &mut EventLoop<impl Acceptor<Stream = S>>,
@@ -518,7 +501,7 @@ where
                     ev.post_next(self.own, Ready::NONE);
                 }
                 leaving.into_iter().for_each(|one| departure.push(one));
-                // They are sent at once, because connections that are not in the channel are lost
+                // Connections are sent at once, because those that are not in the channel are lost
                 // if the worker dies. If sending fails, it fails in the next turn too, which
                 // handles the error.
                 let _ = departure.send(ev.clock().instant());

@@ -16,8 +16,8 @@ pub(crate) fn hand_on(mut kept: Kept, version: u32, state: &[u8]) -> usize {
     hand_on_to(|| kept.to_successor(), descriptors, version, state)
 }
 
-/// Hands the descriptors to the successor whose mailbox `successor` returns. `successor` is called
-/// in each turn, because another worker may serve by then.
+/// `successor` returns the successor's mailbox. It is called in each turn, because another worker
+/// may serve by then.
 fn hand_on_to<'a>(
     successor: impl Fn() -> BorrowedFd<'a>,
     descriptors: Vec<OwnedFd>,
@@ -32,7 +32,7 @@ fn hand_on_to<'a>(
     handing_on.end().0
 }
 
-/// Waits until the channel is readable, if there is one. A lack of memory ends the wait early.
+/// Waits until the channel is readable, if there is one. An error ends the wait early.
 fn wait(channel: Option<impl AsFd>, limit: Duration) {
     let mut entries: Vec<_> = channel
         .iter()
@@ -54,7 +54,6 @@ mod tests {
 
     use super::*;
 
-    /// A time longer than any wait here.
     const LONG: Duration = Duration::from_secs(60);
 
     /// The life of a successor: the number of batches that it takes, and its end.
@@ -72,15 +71,15 @@ mod tests {
         prop::collection::vec(one, 0..4)
     }
 
-    /// Takes connections as these successors do, and then takes all others. Returns them when the
-    /// store has ended.
+    /// Takes connections as these successors do, and then takes all others. Returns the connections
+    /// when the store has ended.
     fn take(mut mailbox: Mailbox, lives: Vec<Successor>) -> Vec<OwnedFd> {
         let mut all = Vec::new();
         let lives = lives.into_iter().map(Some).chain(std::iter::repeat(None));
         for life in lives {
             wait(Some(&mailbox), LONG);
             let Ok(Some(mut receiver)) = mailbox.next_receiver() else {
-                // The mailbox has ended, because the store has.
+                // The mailbox has ended, because the store has ended.
                 return all;
             };
             let (most, refuses) = match life {
@@ -133,8 +132,8 @@ mod tests {
             drop(address);
             let arrived = successors.join().unwrap();
             prop_assert_eq!(arrived.len(), taken);
-            // If a connection had arrived twice, its second descriptor would then read the end of
-            // the stream.
+            // If a connection had arrived twice, its second descriptor would read the end of the
+            // stream.
             drop(clients);
             let number = |descriptor| {
                 let mut bytes = [0; 4];

@@ -13,11 +13,10 @@ use crate::service_store;
 /// over yet.
 #[derive(Debug, Default)]
 pub(crate) struct Listeners {
-    /// The listeners that all workers share.
     pub(crate) open: Vec<Listener>,
     /// The listeners that belong to one worker each, by its index. Empty if no worker has its own.
     pub(crate) own: Vec<Vec<Listener>>,
-    /// The listeners of an older binary or of the last run; `None` until `bind` is called.
+    /// `None` until `bind` is called.
     inherited: Option<Vec<Listener>>,
 }
 
@@ -47,18 +46,18 @@ impl Listeners {
         Ok(())
     }
 
-    /// Closes the listeners of an older binary or of the last run that were not taken over, because
-    /// no worker would accept their clients.
+    /// Closes the listeners that were not taken over, because no worker would accept their clients.
     pub(crate) fn close_inherited(&mut self) {
         if self.inherited.take().is_none() {
-            // If the program has taken them itself, this call returns an error.
+            // If the program has taken the inherited listeners itself, `inherited` returns an
+            // error.
             drop((inherited(), stored_listeners()));
         }
     }
 
-    /// Makes a service manager keep the listeners while the service restarts. The service manager
-    /// has the listeners of socket units anyway. The file of a Unix socket is removed at a stop, so
-    /// its listener is not kept.
+    /// Makes a service manager keep the TCP listeners while the service restarts, unless it has
+    /// passed listeners itself. The listener of a Unix socket is not kept, because a stop removes
+    /// the socket's file.
     ///
     /// # Errors
     ///
@@ -72,12 +71,11 @@ impl Listeners {
         service_store::replace(STORED_LISTENER, &kept)
     }
 
-    /// All listeners.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Listener> {
         self.open.iter().chain(self.own.iter().flatten())
     }
 
-    /// Returns the listeners of a worker, in its process, and closes the others there.
+    /// Returns the listeners of a worker process, and closes the others in it.
     pub(crate) fn into_worker(mut self, worker: usize) -> Vec<Listener> {
         if !self.own.is_empty() {
             self.open.extend(self.own.swap_remove(worker));
@@ -85,7 +83,7 @@ impl Listeners {
         self.open
     }
 
-    /// Returns the listeners of a worker, for its thread.
+    /// Returns duplicates of the listeners of a worker, for its thread.
     pub(crate) fn duplicate(&self, worker: usize) -> io::Result<Vec<Listener>> {
         let again = |listener: &Listener| -> io::Result<Listener> {
             Ok(Listener::from_fd(listener.as_fd().try_clone_to_owned()?)?)
@@ -95,8 +93,8 @@ impl Listeners {
     }
 }
 
-/// Returns whether a listener at the address `there` serves the address `wanted`. For port 0 the
-/// listener may have any port.
+/// Returns whether a listener at the address `there` serves the address `wanted`. Port 0 stands for
+/// any port.
 fn serves(there: &Address, wanted: &Address) -> bool {
     let has_any_port = match (there.tcp(), wanted.tcp()) {
         (Some(there), Some(wanted)) => wanted.port() == 0 && there.ip() == wanted.ip(),
@@ -105,7 +103,6 @@ fn serves(there: &Address, wanted: &Address) -> bool {
     there == wanted || has_any_port
 }
 
-/// Adds each listener to the builder of a loop.
 pub(crate) fn add_all(builder: Builder, listeners: Vec<Listener>) -> Builder {
     listeners.into_iter().fold(builder, Builder::listener)
 }

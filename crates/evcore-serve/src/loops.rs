@@ -22,7 +22,7 @@ pub(crate) const FAILED: i32 = 1;
 
 pub(crate) type Configure = Arc<dyn Fn(Builder) -> Builder + Send + Sync>;
 
-/// The parts that the loop of a worker is made of, except its listeners.
+/// The parts that the loops of all workers are made of, except the listeners.
 #[derive(Clone)]
 pub(crate) struct Loops {
     pub(crate) group: WorkerGroup,
@@ -35,7 +35,7 @@ pub(crate) struct Loops {
 }
 
 impl Loops {
-    /// Makes the supervisor report to the hook, and release everything that dead workers held.
+    /// Makes the supervisor report to the hook, and release what dead workers held in the group.
     pub(crate) fn watch(self, supervisor: Supervisor<'static>) -> Supervisor<'static> {
         let report = || Arc::clone(&self.on_event);
         let (start_error, ready, stuck) = (report(), report(), report());
@@ -80,8 +80,8 @@ impl Loops {
         })
     }
 
-    /// Runs the work of a worker, which calls its second argument when it is ready. Returns its
-    /// exit code.
+    /// Runs the work of a worker, which calls its second argument when it is ready. Returns the
+    /// worker's exit code.
     pub(crate) fn run_work(
         &self,
         supervised: evcore_prefork::Worker,
@@ -124,7 +124,7 @@ impl Loops {
         }
     }
 
-    /// Makes the handover of a worker, or `None` if connections do not move.
+    /// Makes the handover of a worker; `None` if its connections do not move.
     fn handover(
         &self,
         ev: &mut EventLoop,
@@ -155,7 +155,7 @@ impl Loops {
         }
         let handle = ev.handle();
         let descriptor = handle.descriptor();
-        // Only a backend of the program's own has no descriptor.
+        // A backend of the kernel has a descriptor; a backend of the program's own may have none.
         supervised.wake_fd(descriptor.ok_or(io::ErrorKind::Unsupported)?)?;
         Ok(ev)
     }

@@ -1,4 +1,4 @@
-//! The ends of mailboxes that a worker has: its supervisor's, or a simulation's.
+//! The ends of mailboxes that a worker has: those of its supervisor, or those of a simulation.
 
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};

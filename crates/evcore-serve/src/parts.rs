@@ -11,9 +11,9 @@ use evcore::{
 /// the worker.
 ///
 /// The program builds its loop from them, calls [`ready`](Self::ready) before its first turn, and
-/// checks before each turn whether it has to [stop](Self::stop_within). Signals wake the loop only
-/// after the program has [passed](evcore_prefork::Worker::wake_fd) the loop's descriptor to the
-/// supervised worker.
+/// checks before each turn whether it has to [stop](Self::stop_within). A signal wakes the loop
+/// only after the program has passed the loop's descriptor to
+/// [`wake_fd`](evcore_prefork::Worker::wake_fd).
 pub struct Parts {
     /// The worker as its supervisor sees it.
     pub supervised: evcore_prefork::Worker,
@@ -21,12 +21,11 @@ pub struct Parts {
     pub listeners: Vec<Listener>,
     pub(crate) group: WorkerGroup,
     pub(crate) stop_timeout: Duration,
-    /// `None` once the worker is ready.
     pub(crate) on_ready: Option<Box<dyn FnOnce()>>,
 }
 
 impl Parts {
-    /// The worker's place in the group of the server, for one loop at a time.
+    /// Returns the worker's place in the group of the server, for one loop at a time.
     #[must_use]
     pub fn member(&self) -> Member {
         let slot = self.supervised.slot();

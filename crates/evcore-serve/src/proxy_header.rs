@@ -19,13 +19,11 @@ const CONFIG: ParseConfig = ParseConfig {
     allow_v2: true,
 };
 
-/// The bytes so far of a header that has not arrived whole.
 #[derive(Debug, Default)]
 pub(crate) struct Header {
     taken: Vec<u8>,
 }
 
-/// The way in which bytes are received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Receive {
     /// The bytes stay in the socket.
@@ -34,9 +32,9 @@ pub(crate) enum Receive {
 }
 
 impl Header {
-    /// Takes the bytes of the header that have arrived. When it is complete, returns the address of
-    /// the client; `None` if the load balancer speaks for itself (a health check), or if the header
-    /// has no address.
+    /// Takes the bytes of the header that have arrived. When the header is complete, returns the
+    /// address of the client; `None` if the load balancer speaks for itself (a health check), or if
+    /// the header has no TCP address.
     ///
     /// # Errors
     ///
@@ -81,7 +79,6 @@ impl Header {
         }
     }
 
-    /// Returns whether nothing has arrived.
     pub(crate) fn is_empty(&self) -> bool {
         self.taken.is_empty()
     }
@@ -111,7 +108,6 @@ mod tests {
     const SIGNATURE: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";
     const GET: &[u8] = b"GET / HTTP/1.1\r\n\r\n";
 
-    /// A header of version 2: command, family, addresses.
     fn v2(command: u8, family: u8, rest: &[u8]) -> Vec<u8> {
         let length = u16::try_from(rest.len()).unwrap().to_be_bytes();
         [SIGNATURE, &[command, family], &length, rest].concat()
@@ -152,7 +148,7 @@ mod tests {
         }
     }
 
-    /// Reads a header that arrives whole, and returns the client's address and the bytes that are
+    /// Reads a header that arrives whole. Returns the client's address, and the bytes that are
     /// left.
     fn read(bytes: &[u8]) -> Result<(Option<SocketAddr>, &[u8]), ErrorKind> {
         let mut socket = Socket::new(bytes);

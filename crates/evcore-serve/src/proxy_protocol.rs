@@ -8,13 +8,12 @@ use std::time::Duration;
 use evcore::net::Address;
 use ipnet::{IpNet, Ipv4Net};
 
-/// The time in which a header has to arrive, unless [`ProxyProtocol::timeout`] sets another.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The senders of the PROXY protocol, version 1 or 2: load balancers whose connections begin with a
-/// header, which has the address of the client.
+/// The load balancers whose connections begin with a header of the PROXY protocol, version 1 or 2,
+/// which has the address of the client.
 ///
-/// [`Server::proxy_protocol`](crate::Server::proxy_protocol) takes it. Its text form is a list of
+/// Pass it to [`Server::proxy_protocol`](crate::Server::proxy_protocol). Its text form is a list of
 /// networks, addresses and `unix:`, separated by commas or spaces; `unix:` stands for the clients
 /// of Unix sockets. Trust only load balancers, because the sender of a header chooses the address
 /// that your program sees and logs.
@@ -92,7 +91,6 @@ impl FromStr for ProxyProtocol {
     }
 }
 
-/// Parses a network, or an address as a network of one address.
 fn network(name: &str) -> Result<IpNet, ProxyProtocolError> {
     let network = name.parse().ok();
     let network = network.or_else(|| Some(IpNet::from(name.parse::<IpAddr>().ok()?)));
@@ -101,7 +99,7 @@ fn network(name: &str) -> Result<IpNet, ProxyProtocolError> {
         .ok_or_else(|| ProxyProtocolError(name.to_owned()))
 }
 
-/// The same network of IPv4 addresses, if this is a network of mapped IPv6 addresses.
+/// Returns the same network of IPv4 addresses, if this is a network of mapped IPv6 addresses.
 fn canonical(network: IpNet) -> IpNet {
     let IpNet::V6(v6) = network else {
         return network;

@@ -2,7 +2,6 @@
 
 use std::io;
 
-/// The kind of workers that a call runs.
 #[derive(Clone, Copy)]
 pub(crate) enum Workers {
     Processes,
@@ -11,7 +10,6 @@ pub(crate) enum Workers {
     Here,
 }
 
-/// The settings that need worker processes.
 #[derive(Clone, Copy)]
 pub(crate) struct Settings {
     pub(crate) hands_over: bool,
@@ -19,7 +17,6 @@ pub(crate) struct Settings {
     pub(crate) has_hang_timeout: bool,
 }
 
-/// Refuses settings that would have no effect.
 pub(crate) fn refuse(workers: Workers, settings: Settings) -> io::Result<()> {
     let refusal = match workers {
         Workers::Processes if settings.has_stores && !settings.hands_over => {

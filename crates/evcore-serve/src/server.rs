@@ -56,13 +56,12 @@ pub struct Server {
     proxy_protocol: Option<ProxyProtocol>,
     configure: Configure,
     on_event: OnEvent,
-    /// The service manager; `None` if none expects reports.
     service_manager: Option<ServiceManager>,
     intervals: Vec<(Duration, Box<dyn FnMut()>)>,
 }
 
 impl Server {
-    /// A server of this many workers, from 1 to 1,024, without a listener. 0 is for
+    /// Creates a server of this many workers, from 1 to 1,024, without a listener. 0 is for
     /// [`run_here`](Self::run_here) and [`run_parts`](Self::run_parts).
     pub fn new(workers: usize) -> Self {
         Self {
@@ -86,11 +85,14 @@ impl Server {
 
     /// Listens at an address: `"127.0.0.1:8080"`, `"[::1]:8080"` or `"unix:/run/server.sock"`. A
     /// new binary after USR2 takes over the listener of the old one, so that no client is refused.
+    /// So does a new start of the service, if a [service manager](Self::notify_service_manager) has
+    /// kept the listener.
     ///
     /// # Errors
     ///
     /// The errors of [`Listener::bind`](evcore::Listener::bind), and of
-    /// [`inherited`](evcore_prefork::inherited).
+    /// [`inherited`](evcore_prefork::inherited) and
+    /// [`stored_listeners`](evcore_prefork::stored_listeners).
     pub fn bind(self, address: impl TryInto<Address, Error: Into<Error>>) -> io::Result<Self> {
         self.bind_with(&Listener::builder(), address)
     }
@@ -118,10 +120,10 @@ impl Server {
     }
 
     /// Adds listeners that are not shared: one set for the worker of each index. Listeners of one
-    /// address need [`reuse_port`](ListenerOptions::reuse_port). The process keeps them open when a
+    /// address need [`reuse_port`](ListenerOptions::reuse_port). The master keeps them open when a
     /// worker ends, because clients may wait in their backlogs.
     ///
-    /// Set the [policy](Self::policy) to `Off`, because the other policies let a loaded worker stop
+    /// Set the [policy](Self::policy) to `Off`. With another policy a loaded worker may stop
     /// listening, and no other worker listens in its place.
     ///
     /// After USR2, clients in the backlogs of the old binary's sets are lost, unless the new binary
@@ -147,8 +149,8 @@ impl Server {
         &self.listeners.open
     }
 
-    /// The most workers that can live at once, old and new ones during a reload: the number of
-    /// places that a [scoreboard](evcore::balancer::Scoreboard) needs. A worker's place is its
+    /// The number of workers that can live at once, old and new ones during reloads. A
+    /// [scoreboard](evcore::balancer::Scoreboard) needs this many places. A worker's place is its
     /// [slot](evcore_prefork::Worker::slot).
     #[must_use]
     pub fn slots(&self) -> usize {
@@ -175,9 +177,9 @@ impl Server {
         self
     }
 
-    /// Sets the time for which a stopping worker waits for its clients. Default 30 seconds. A
-    /// worker that has not ended after twice this time gets a fast stop, and is killed a second
-    /// later.
+    /// Sets the time for which a worker waits for its clients in a graceful stop. Default 30
+    /// seconds. A supervisor sends a fast stop to a worker that has not ended after twice this
+    /// time, and kills a worker process a second later.
     pub fn stop_timeout(mut self, timeout: Duration) -> Self {
         self.stop_timeout = timeout;
         self
@@ -187,9 +189,10 @@ impl Server {
     /// default, there is no such timeout.
     ///
     /// The killed worker is replaced, and its idle connections move to the replacement if there is
-    /// a [descriptor store](Self::descriptor_store). A time below 8 ms counts as 8 ms. A thread
-    /// cannot be killed, so [`run_threads`](Self::run_threads) and [`run_here`](Self::run_here)
-    /// then return an error.
+    /// a [descriptor store](Self::descriptor_store). A time below 8 ms counts as 8 ms.
+    /// [`run_threads`](Self::run_threads) then returns an error, because a thread cannot be killed.
+    /// So do [`run_here`](Self::run_here) and [`run_parts`](Self::run_parts) with 0 workers, which
+    /// have no master.
     pub fn hang_timeout(mut self, timeout: Duration) -> Self {
         self.hang_timeout = Some(timeout.max(Duration::from_millis(8)));
         self
@@ -202,7 +205,7 @@ impl Server {
     }
 
     /// Lets the connections of a worker move to its successor, at a reload and at an upgrade.
-    /// Without this, the worker closes idle connections.
+    /// Otherwise, the worker closes its idle connections.
     ///
     /// The program calls [`Worker::next_step`] in place of the loop's
     /// [`next_step`](evcore::EventLoop::next_step), [`Worker::hand_over`] for connections that
@@ -233,16 +236,15 @@ impl Server {
     /// With a [handover](Self::handover), lets the idle connections of a worker that dies move to
     /// the worker's successor, even if SIGKILL has killed the worker. The connections stay open.
     ///
-    /// A connection arrives with this state, because its dead worker cannot make a state any more.
-    /// So the state must be enough to serve an idle connection. Call
+    /// A connection arrives with `idle_state`, because its dead worker cannot make a state any
+    /// more. So this state must be enough to serve an idle connection. Call
     /// [`set_idle`](evcore::EventLoop::set_idle) only for a connection that needs no other state;
     /// [`ListenersMut::set_idle_marks`](evcore::ListenersMut::set_idle_marks) documents when to
-    /// call it. Connections that are not idle are closed, as they are without a store. After the
-    /// last byte of an answer, a connection is not idle until it is marked.
+    /// call it. Connections that are not marked are closed, as they are without a store.
     ///
     /// Each worker has a [store](Supervisor::descriptor_store), a process that waits. A worker that
-    /// panics closes its connections while it unwinds, unless panics abort. The result of a store
-    /// is reported as an [event](Event::Kept).
+    /// panics closes its connections while it unwinds, unless panics abort. An [event](Event::Kept)
+    /// reports the result of a store.
     ///
     /// This is for the worker processes of [`run`](Self::run), with a handover, on Linux 5.9 or
     /// later. Otherwise `run` returns an error. [`run_parts`](Self::run_parts),
@@ -263,10 +265,11 @@ impl Server {
     }
 
     /// Reads the header of the PROXY protocol (version 1 or 2) from the connections of these load
-    /// balancers: [`Accepted::peer`](evcore::Accepted) is then the address of the client. The
-    /// program calls [`Worker::next_step`] in place of the loop's
-    /// [`next_step`](evcore::EventLoop::next_step); the step of a client comes when its header is
-    /// complete. A client whose header has not arrived counts as a connection of the loop. Other
+    /// balancers: [`Accepted::peer`](evcore::Accepted) is then the address of the client.
+    ///
+    /// The program calls [`Worker::next_step`] in place of the loop's
+    /// [`next_step`](evcore::EventLoop::next_step). The step of a client comes when its header is
+    /// complete. A client whose header is not complete counts as a connection of the loop. Other
     /// peers are served without a header.
     ///
     /// ```no_run
@@ -295,8 +298,8 @@ impl Server {
         self
     }
 
-    /// Calls this for each [`Event`], for example `|event| eprintln!("{event}")`. Default: nothing
-    /// is called, and nothing is printed.
+    /// Calls `hook` for each [`Event`], for example `|event| eprintln!("{event}")`. By default,
+    /// nothing is called or printed.
     pub fn on_event(mut self, hook: impl Fn(Event<'_>) + Send + Sync + 'static) -> Self {
         self.on_event = Arc::new(hook);
         self
@@ -321,14 +324,15 @@ impl Server {
     ///
     /// In the unit: `Type=notify-reload`, and `NotifyAccess=all`, because a new binary (USR2)
     /// reports, too. The master sends the signs of life, so they continue even if a worker hangs.
-    /// The worker of [`run_here`](Self::run_here) reports only that it serves, so leave out
-    /// `WatchdogSec=` in its unit.
+    /// The worker of [`run_here`](Self::run_here) sends none, so leave out `WatchdogSec=` in its
+    /// unit.
     ///
     /// With `FileDescriptorStoreMax=` in the unit (systemd 254), a restart of the service
     /// (`systemctl restart`) refuses no client. systemd keeps the TCP listeners, and
-    /// [`bind`](Self::bind) takes them over at the next start; for other listeners, call
-    /// [`stored_listeners`](evcore_prefork::stored_listeners). With a [handover](Self::handover)
-    /// and [`run`](Self::run), it also keeps the connections that can move. They arrive at the next
+    /// [`bind`](Self::bind) takes them over at the next start; a listener that `bind` does not open
+    /// is taken by [`stored_listeners`](evcore_prefork::stored_listeners). (If a socket unit passes
+    /// listeners, systemd keeps those alone.) With a [handover](Self::handover) and
+    /// [`run`](Self::run), it also keeps the connections that can move. They arrive at the next
     /// start as after a reload, if the version of the states is the same. The store needs a
     /// descriptor for each listener, and two for each worker.
     ///
@@ -348,8 +352,9 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// The errors of [`Supervisor::run`], and of making the group. Also an error of the kind
-    /// [`InvalidInput`](io::ErrorKind::InvalidInput) if a setting would have no effect.
+    /// The errors of [`Supervisor::run`], of [`Supervisor::inherit`], and of making the group. Also
+    /// an error of the kind [`InvalidInput`](io::ErrorKind::InvalidInput) if a setting would have
+    /// no effect.
     pub fn run<E: fmt::Display>(
         self,
         work: impl FnOnce(Worker) -> Result<(), E>,
@@ -388,7 +393,7 @@ impl Server {
     /// a [`hang_timeout`](Self::hang_timeout), the program calls
     /// [`works`](evcore_prefork::Worker::works) and [`waits`](evcore_prefork::Worker::waits).
     ///
-    /// # Errors
+    /// The errors of [`run`](Self::run), or with 0 workers those of [`run_here`](Self::run_here).
     ///
     /// The errors of [`run`](Self::run), and with 0 workers those of `work`.
     pub fn run_parts<E: Into<BoxError>>(
@@ -427,7 +432,8 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// The errors of [`Supervisor::run_threads`], and of making the group.
+    /// The errors of [`Supervisor::run_threads`], and of making the group. Also an error of the
+    /// kind [`InvalidInput`](io::ErrorKind::InvalidInput) if a setting would have no effect.
     pub fn run_threads<E: fmt::Display>(
         self,
         work: impl Fn(Worker) -> Result<(), E> + Send + Sync + 'static,
@@ -440,7 +446,7 @@ impl Server {
         })?)
     }
 
-    /// Runs the only worker in this process, without a supervisor, until a signal stops it. It is
+    /// Runs a single worker in this process, without a supervisor, until a signal stops it. It is
     /// not replaced. The worker has the shared listeners, and is [ready](Event::Ready) when its
     /// first turn begins. Neither a reload nor an upgrade is possible. A process can call this
     /// method once.
@@ -462,7 +468,8 @@ impl Server {
     /// # Errors
     ///
     /// The errors of [`Worker::solo`](evcore_prefork::Worker::solo), of making the group and the
-    /// loop, and of `work`.
+    /// loop, and of `work`. Also an error of the kind [`InvalidInput`](io::ErrorKind::InvalidInput)
+    /// if a setting would have no effect.
     pub fn run_here<E: Into<BoxError>>(
         self,
         work: impl FnOnce(Worker) -> Result<(), E>,
@@ -480,8 +487,8 @@ impl Server {
         work(worker).map_err(io::Error::other)
     }
 
-    /// Returns whether a service manager keeps listeners and connections while the service
-    /// restarts.
+    /// Returns whether a service manager keeps listeners and connections over a restart of the
+    /// service.
     fn is_kept(&self) -> bool {
         self.service_manager.is_some() && service_store::exists()
     }
@@ -495,14 +502,13 @@ impl Server {
         refuse(workers, settings)
     }
 
-    /// The supervisor with its hooks, and the parts that the workers are made of.
     fn supervised(mut self) -> io::Result<(Supervisor<'static>, Setup)> {
         let mut supervisor = Supervisor::new(self.workers)
             .slots_serve_alone(!self.listeners.own.is_empty())
-            // Each worker reports. Until all new workers have reported, a reload does not stop the
-            // old ones.
+            // Each worker reports that it is ready. Until all new workers have, a reload stops no
+            // old one.
             .ready_timeout(Duration::MAX)
-            // A worker stops by itself at its timeout; this time is for a worker that hangs.
+            // A worker stops by itself at its timeout; twice that time is for a worker that hangs.
             .stop_timeout(self.stop_timeout.saturating_mul(2));
         if let Some(timeout) = self.hang_timeout {
             supervisor = supervisor.hang_timeout(timeout);
@@ -557,14 +563,13 @@ impl Server {
     }
 }
 
-/// Reports that the service manager could not be reached.
+/// Reports an error of the service manager's socket.
 fn report(sent: io::Result<()>, on_event: &OnEvent) {
     if let Err(error) = sent {
         on_event(Event::NotNotified(&error));
     }
 }
 
-/// The parts that the workers are made of.
 struct Setup {
     listeners: Listeners,
     loops: Loops,

@@ -13,27 +13,24 @@ use crate::event::{Event, OnEvent};
 /// A service manager that waits for reports.
 #[derive(Debug, Default)]
 pub(crate) struct ServiceManager {
-    /// True once the first worker serves. The readiness of later workers is not reported, because
-    /// the service is ready already.
+    /// True once a worker has served. The readiness of later workers is not reported, because the
+    /// service is ready already.
     is_ready: AtomicBool,
-    /// True once a new binary has taken the place of this one.
+    /// True while a new binary serves in place of this one.
     is_replaced: AtomicBool,
 }
 
 impl ServiceManager {
-    /// The service manager that has started this process; `None` if it expects no reports.
     pub(crate) fn find() -> Option<Self> {
         std::env::var_os("NOTIFY_SOCKET").map(|_| Self::default())
     }
 
     /// The time between two signs of life; `None` if the service manager does not wait for them.
     pub(crate) fn watchdog() -> Option<Duration> {
-        // The result is half of the time after which systemd ends the service, as its manual
-        // recommends.
+        // systemd's manual recommends half of the time after which it ends the service.
         sd_notify::watchdog_enabled().map(|limit| limit / 2)
     }
 
-    /// Reports that the master lives.
     pub(crate) fn report_life(on_event: &OnEvent) {
         if let Err(error) = sd_notify::notify(&[NotifyState::Watchdog]) {
             on_event(Event::NotNotified(&error));
@@ -50,7 +47,6 @@ impl ServiceManager {
         })
     }
 
-    /// Reports an event if the protocol has a message for it.
     fn report(&self, event: &Event<'_>) -> io::Result<()> {
         match event {
             Event::Ready(_) if !self.is_ready.swap(true, Ordering::Relaxed) => {
@@ -72,7 +68,7 @@ impl ServiceManager {
                 Reload::Done | Reload::Refused | Reload::Drained => {
                     sd_notify::notify(&[NotifyState::Ready])
                 }
-                _ => Ok(()), // the reload waits
+                _ => Ok(()), // the reload has not begun
             },
             Event::Upgrade(Upgrade::Started(process)) => {
                 self.is_replaced.store(true, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! Reports each kind of shortage of a worker once, until no shortage has come back for a while.
+//! Reports each kind of shortage of a worker once, until all shortages have ended.
 
 use std::fmt;
 
@@ -37,22 +37,17 @@ impl fmt::Display for Shortage {
     }
 }
 
-/// A shortage that does not come back for this time is over.
 const CALM_MS: u64 = 10_000;
 
-/// The shortages that a worker has reported.
 #[derive(Debug, Default)]
 pub(crate) struct Shortages {
     full: Counted,
     exhausted: Counted,
-    /// The time at which a shortage was last seen.
     seen_at_ms: u64,
 }
 
-/// One kind of shortage.
 #[derive(Debug, Default)]
 struct Counted {
-    /// The loop's count of this shortage at the last call.
     count: u64,
     is_reported: bool,
 }
@@ -79,7 +74,6 @@ impl Shortages {
         [full, exhausted, over].into_iter().flatten()
     }
 
-    /// Ends the shortages that were reported, if none has come back for a while.
     fn end(&mut self, now_ms: u64) -> bool {
         let is_reported = self.full.is_reported || self.exhausted.is_reported;
         let is_over = is_reported && now_ms.saturating_sub(self.seen_at_ms) >= CALM_MS;

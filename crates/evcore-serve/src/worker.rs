@@ -23,9 +23,9 @@ pub struct Worker {
     stop_timeout: Duration,
     on_event: OnEvent,
     shortages: Shortages,
-    /// The handover; `None` if connections do not move.
+    /// `None` if connections do not move.
     handover: Option<Box<Handover>>,
-    /// The clients without a header; `None` if no load balancer sends headers.
+    /// `None` if no load balancer sends headers.
     awaited_headers: Option<Box<AwaitedHeaders>>,
     /// `None` once the worker is ready.
     on_ready: Option<Box<dyn FnOnce()>>,
@@ -74,11 +74,11 @@ impl Worker {
     /// its function should then return.
     ///
     /// The first call reports that the worker is ready, so open everything that it needs before
-    /// this call. A stop signal ends the wait. After QUIT, or a reload, the loop [shuts
-    /// down](EventLoop::shutdown): its listeners are closed, idle connections are evicted, and the
-    /// others have the [timeout](crate::Server::stop_timeout). After TERM the worker stops at once,
-    /// or, if a service manager keeps its connections, after the turn in which its idle ones have
-    /// left.
+    /// this call. A stop signal ends the wait. After a graceful stop (QUIT, or a reload), the loop
+    /// [shuts down](EventLoop::shutdown): its listeners are closed, idle connections are evicted,
+    /// and the others have the [timeout](crate::Server::stop_timeout). After a fast stop (TERM) the
+    /// worker stops at once, or, if a service manager keeps its connections, after the turn in
+    /// which its idle ones have left.
     ///
     /// With a [handover](crate::Server::handover), a worker that is replaced does not shut its loop
     /// down while its successor takes the connections.
@@ -118,7 +118,7 @@ impl Worker {
         goes_on
     }
 
-    /// Reports to the log and to the supervisor, and shuts the loop down if a stop was requested.
+    /// Reports what the last turn has found, and shuts the loop down if a stop was requested.
     fn begin_turn(&mut self) {
         while let Some(error) = self.ev.listeners().take_error() {
             (self.on_event)(Event::Listener(self.index(), &error));
@@ -144,7 +144,7 @@ impl Worker {
         }
     }
 
-    /// The next step of this turn, as [`EventLoop::next_step`] returns it. With a
+    /// Returns the next step of this turn, as [`EventLoop::next_step`] does. With a
     /// [handover](crate::Server::handover) or the [PROXY protocol](crate::Server::proxy_protocol),
     /// call this in its place, because it handles the steps that are not for the program.
     #[inline]
@@ -164,16 +164,18 @@ impl Worker {
 
     /// Hands connections over to a successor that takes them, gives some to another worker that has
     /// fewer, or leaves them for the next start, if a [service
-    /// manager](crate::Server::notify_service_manager) keeps them. Call this after the steps of
-    /// each turn, for each map of connections. It does nothing while no connection may leave.
+    /// manager](crate::Server::notify_service_manager) keeps them.
+    ///
+    /// Call this after the steps of each turn, for each map of connections. It does nothing while
+    /// no connection may leave.
     ///
     /// A connection leaves if `state` returns bytes for it: all that was read and not handled, and
     /// all that is not sent. Its token ends, with its timers and posts, and its value is dropped.
     /// It stays if `state` returns `None`, for example because a response is under way; `state` is
-    /// called again in the next turn.
+    /// called again in a later turn.
     ///
     /// If the successor dies before it has taken a connection, its replacement gets the connection.
-    /// If there is no replacement, the connection [arrives](Self::next_arrival) here again.
+    /// If no worker takes it, the connection [arrives](Self::next_arrival) here again.
     ///
     /// Costs O(indices up to the highest that the map had) while connections
     /// [leave](Self::is_leaving), or are given to another worker.
@@ -241,16 +243,16 @@ impl Worker {
     }
 
     /// Returns whether this worker's connections can move:
-    /// [`Server::handover`](crate::Server::handover) was called, and the worker is a process. The
-    /// program then has to call [`hand_over`](Self::hand_over) and
+    /// [`Server::handover`](crate::Server::handover) was called, and the worker is a process with a
+    /// supervisor. The program then has to call [`hand_over`](Self::hand_over) and
     /// [`next_arrival`](Self::next_arrival).
     #[must_use]
     pub fn hands_over(&self) -> bool {
         self.handover.is_some()
     }
 
-    /// Returns whether this worker is being replaced, and its successor takes its connections, or
-    /// they wait for the [next start](crate::Server::notify_service_manager) of the service.
+    /// Returns whether this worker's connections leave: a successor takes them, or they wait for
+    /// the [next start](crate::Server::notify_service_manager) of the service.
     ///
     /// Busy connections may stay until they are idle. Connections that cannot move end as usual, at
     /// the latest with the [timeout](crate::Server::stop_timeout).
@@ -273,8 +275,8 @@ impl Worker {
         self.supervised.index()
     }
 
-    /// The worker as its supervisor sees it: its slot, its process, the stop that was requested,
-    /// and the [count](evcore_prefork::Worker::reopen_count) of USR1 signals.
+    /// The worker as its supervisor sees it, with its slot, its process, the stop that was
+    /// requested, and the [count](evcore_prefork::Worker::reopen_count) of USR1 signals.
     #[must_use]
     pub fn supervised(&self) -> &evcore_prefork::Worker {
         &self.supervised

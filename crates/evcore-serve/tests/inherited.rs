@@ -1,4 +1,4 @@
-//! Listeners of an older binary that a new binary does not use. This test plays the older binary,
+//! Listeners of an older binary that a new binary does not use. The test plays the older binary,
 //! and starts itself again as the new one.
 
 use std::{
@@ -42,11 +42,9 @@ fn inherited_listeners_that_are_not_taken_are_closed() {
     }
 }
 
-/// The new binary, which ends when this value is dropped.
 struct NewBinary(Child);
 
 impl NewBinary {
-    /// Starts the new binary, and waits until it serves.
     fn start(inherited: &str, listens_at: &str) -> Self {
         let mut command = Command::new(env::current_exe().unwrap());
         command.args([
@@ -72,7 +70,6 @@ impl Drop for NewBinary {
     }
 }
 
-/// Serves with one worker until this process is killed.
 fn serve(listens_at: &str) {
     let server = Server::new(1);
     let server = match listens_at {

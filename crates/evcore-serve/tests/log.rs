@@ -1,5 +1,5 @@
-//! The lines of a server's log, in a separate process, because a process may have only one worker
-//! without a supervisor.
+//! The lines of a server's log. It is a test program of its own, because a process can have one
+//! worker without a supervisor.
 
 use std::{
     net::TcpStream,

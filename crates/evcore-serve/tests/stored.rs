@@ -1,4 +1,4 @@
-//! A listener that a service manager has kept since the last run. This test plays the service
+//! A listener that a service manager has kept since the last run. The test plays the service
 //! manager, and starts itself again as the server.
 
 use std::env;
@@ -30,11 +30,9 @@ fn a_stored_listener_is_taken_over_or_closed() {
     }
 }
 
-/// The server, which ends when this value is dropped.
 struct Process(Child);
 
 impl Process {
-    /// Starts the server with a stored listener, and waits until it serves.
     fn start(stored: OwnedFd, address: &str) -> Self {
         let mut command = Command::new("sh");
         // The listener gets the first number that a service manager passes.
@@ -65,7 +63,6 @@ impl Drop for Process {
     }
 }
 
-/// Serves with one worker until this process is killed.
 fn serve(address: &str) {
     let server = Server::new(1);
     let server = match address {

@@ -6,11 +6,10 @@
 //!
 //! Each client keeps one connection and sends a request of some 60 bytes every 30 to 75 seconds.
 //! (Two arguments replace these limits.) The server answers with 64 bytes, including the `Date` of
-//! its clock, and re-arms the connection's idle timer. That makes 1.6 million requests a day. At
-//! the end the program checks that each client is connected, and has an answer to each of its
-//! requests except perhaps the last one. It prints the simulated days per second, and the trace
-//! hash, which is the same in every run. With `--trace` it simulates an hour and keeps the trace,
-//! as `check` does when it repeats a failing run.
+//! its clock, and re-arms the connection's idle timer. That makes 1.6 million requests a day. The
+//! program prints the simulated days per second, and the trace hash, which is the same in every run
+//! with the same arguments. With `--trace` it simulates an hour and keeps the trace, as `check`
+//! does when it repeats a failing run.
 
 use std::{
     env,
@@ -28,7 +27,6 @@ use evcore_sim::{
     App, Client, ClientCx, ClientEvent, Process, Sim, SimListener, SimStream, Workers,
 };
 
-/// The one timer of a connection.
 const IDLE: Timer = Timer::new(0);
 const CLIENTS: u32 = 1_000;
 const ANSWER: &[u8; 64] = b"HTTP/1.1 204 No Content\r\nDate: Thu, 01 Jan 1970 00:00:00 GMT\r\n\r\n";
@@ -150,7 +148,7 @@ fn main() {
         .iter()
         .filter(|count| count.load(Relaxed) > 0)
         .count();
-    // A request and its answer take at most 1 ms, and a client sends a request at most every 30 s.
+    // With the default pauses, few clients wait at any time: an answer takes some 1 ms.
     assert!(waiting < 10, "{waiting} clients wait for an answer");
     println!(
         "{CLIENTS} clients, {} requests, {} turns, {:.2} s: {:.2} days per second",

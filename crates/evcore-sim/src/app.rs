@@ -24,8 +24,8 @@ pub trait App {
     /// The steps that are left come in the next turn.
     fn on_turn_abandoned(&mut self) {}
 
-    /// Returns whether the process may exit. This is called after every turn, even if the turn was
-    /// abandoned.
+    /// Returns whether the process may exit. This is called after every turn, also after an
+    /// abandoned one.
     ///
     /// If it returns `true`, the process exits and everything it holds is closed. The process has
     /// no successor. [`Workers::app`](crate::Workers::app) still returns the application.

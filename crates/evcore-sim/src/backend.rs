@@ -34,8 +34,8 @@ impl SimBackend {
 }
 
 impl SimBackend {
-    /// Makes a call of the process. If the process is dead, the call has no effect. Its program may
-    /// still run then, because a fault may have killed the process in an earlier call.
+    /// Makes a call of the process. If the process is dead, the call has no effect: the program
+    /// goes on after a fault has killed its process in an earlier call.
     fn call(&self, call: impl FnOnce(&mut State) -> Result<()>) -> Result<()> {
         let mut state = self.sim.state();
         if !state.is_alive(self.process) {
@@ -92,7 +92,6 @@ impl Backend for SimBackend {
     }
 }
 
-/// Closes the kernel's side of the poller.
 impl Drop for SimBackend {
     fn drop(&mut self) {
         if let Some(mut state) = self.sim.try_state() {

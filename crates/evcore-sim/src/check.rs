@@ -24,7 +24,6 @@ const SHRINK_VARIABLE: &str = "EVCORE_SIM_SHRINK";
 /// Number of lines at the end of the trace that the report of a repeated seed shows.
 const LINES: usize = 200;
 
-/// The text of a report about a test that is not repeatable.
 const NOT_REPEATABLE: &str = "A second run of the seed has another trace, so nothing is known about the \
     failure. Does the test use an `Instant`, a thread, or the order of a hash table?\n";
 
@@ -33,17 +32,17 @@ const NOT_REPEATABLE: &str = "A second run of the seed has another trace, so not
 /// `test` is the test's name, for the command in the failure report.
 ///
 /// If the test panics, [`check`] looks for a smaller run that panics at the same place in the code:
-/// a run with fewer of the [clients](Sim::clients), fewer kinds of faults, and faults for a shorter
-/// time. It prints a [report](FailureReport) of that run to standard error, and writes its
-/// [page](FailureReport::page) into a folder `evcore-sim` beside the folder of the test program.
-/// Then it resumes the panic.
+/// a run with fewer [clients](Sim::clients), fewer kinds of faults, or faults for a shorter time.
+/// It prints a [report](FailureReport) of that run to standard error, and writes its
+/// [page](FailureReport::page) into a folder `evcore-sim` next to the built programs, such as
+/// `target/debug/evcore-sim`. Then it resumes the panic.
 ///
 /// The commands in the report set environment variables. `EVCORE_SIM_SEED` is the only seed to run.
 /// `EVCORE_SIM_CLIENTS` is the maximum number of clients, `EVCORE_SIM_FAULTS` the list of faults
 /// that may occur (or `none`), and `EVCORE_SIM_FAULTS_UNTIL` the time, in seconds, after which no
 /// fault occurs. With one of these variables, [`check`] does not look for a smaller run, and the
 /// report begins with the last 200 lines of the trace. `EVCORE_SIM_SHRINK=0` has the same effect.
-/// The search takes at most 120 runs.
+/// The search takes some 120 runs at most.
 ///
 /// `EVCORE_SIM_SEEDS=100000` replaces the length of the range. So a test that counts over all seeds
 /// should compare its counts with the returned number.
@@ -93,7 +92,7 @@ pub fn check(test: &str, seeds: Range<u64>, mut run: impl FnMut(&Sim)) -> u64 {
 }
 
 /// Runs a test with one seed. If the test panics, looks for a smaller run that panics at the same
-/// place, and returns the report that [`check`] would print. Returns `None` if it does not panic.
+/// place, and returns a report of that run. Returns `None` if the test does not panic.
 ///
 /// ```
 /// use evcore_sim::explain;
@@ -119,9 +118,10 @@ pub fn explain(test: &str, seed: u64, mut run: impl FnMut(&Sim)) -> Option<Failu
 
 /// A failure of a test with a seed. [`explain`] returns it, and [`check`] prints it.
 ///
-/// The text describes the smallest run that fails at the same place. It has the open connections
-/// with the state of each end, the last turns of the workers that hold them, and the command that
-/// repeats the run.
+/// The text describes the smallest failing run that was found: its open connections (or those that
+/// ended last), the last turns of the workers that hold them, and the command that repeats the run.
+/// If a second run of the seed has another trace, the text has only this fact, and the page is
+/// empty.
 #[derive(Clone, Debug)]
 pub struct FailureReport {
     text: String,
@@ -136,22 +136,19 @@ impl FailureReport {
     }
 }
 
-/// Shows the text.
 impl fmt::Display for FailureReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)
     }
 }
 
-/// The value of an environment variable, if it is set.
 fn number(variable: &str) -> Option<u64> {
     let value = env::var(variable).ok()?;
     let number = value.parse();
     Some(number.unwrap_or_else(|_| panic!("{variable}={value:?}: it must be a whole number")))
 }
 
-/// Writes the page of a failure into a file, and returns a text with its path. If writing fails,
-/// the text has the error.
+/// Writes the page of a failure into a file. Returns a text with the path, or with the error.
 fn save(test: &str, seed: u64, page: &str) -> String {
     let file = page_file(test, seed);
     let folder = file.parent().unwrap_or(&file);
@@ -164,7 +161,6 @@ fn save(test: &str, seed: u64, page: &str) -> String {
     }
 }
 
-/// A failed test, which runs again to find the cause.
 struct Investigation<'a, F> {
     test: &'a str,
     run: &'a mut F,
@@ -226,14 +222,12 @@ impl<F: FnMut(&Sim)> Investigation<'_, F> {
         (sim, place)
     }
 
-    /// Returns the failure of a candidate, if it fails at this place.
     fn fails(&mut self, candidate: &Candidate, place: &Place) -> Option<Failure> {
         let sim = Sim::restricted(candidate.seed, candidate.restriction);
         let fails = place_of_panic(|| (self.run)(&sim)).as_ref() == Some(place);
         fails.then(|| failure_of(&sim))
     }
 
-    /// Returns the findings of a run's trace, and the command that repeats the run.
     fn findings(&self, candidate: Candidate, sim: &Sim) -> String {
         let state = sim.state();
         let recording = state.trace.recording().expect("it is recorded");
@@ -252,7 +246,7 @@ fn failure_of(sim: &Sim) -> Failure {
     }
 }
 
-/// Returns the clients and faults that a smaller run has.
+/// The clients and the faults of a smaller run, in words.
 fn scope(candidate: &Candidate, sim: &Sim) -> String {
     let restriction = candidate.restriction;
     let wanted = sim.state().clients_wanted;
@@ -310,7 +304,6 @@ mod tests {
         assert_eq!(seeds[3], 2);
     }
 
-    /// The report of a test that fails with a seed.
     fn report(seed: u64, shrinks: bool, mut run: impl FnMut(&Sim)) -> String {
         let candidate = Candidate {
             seed,

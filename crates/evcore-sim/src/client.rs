@@ -1,7 +1,4 @@
 //! Simulated clients as event handlers.
-//!
-//! A client is called with each of its events, and decides its next action. To wait for a time, it
-//! arms its timer. A [`Script`](crate::Script) makes a client with a fixed list of operations.
 
 use std::{fmt, io, net::SocketAddr, time::Duration};
 
@@ -47,7 +44,7 @@ pub trait Client: fmt::Debug + Send {
 
 /// The context with which a [`Client`] acts while it handles an event.
 ///
-/// Each call fails as it would on a socket, with the same kind of error. [`Client`] has an example.
+/// A call fails as it would on a socket, with the same kind of error. [`Client`] has an example.
 pub struct ClientCx<'a> {
     pub(crate) state: &'a mut State,
     pub(crate) id: u32,
@@ -65,19 +62,21 @@ impl ClientCx<'_> {
         &mut self.state.rng
     }
 
-    /// Arms the client's timer, which replaces its deadline if it is armed already.
+    /// Arms the client's timer. If the timer is armed already, the new deadline replaces the old
+    /// one.
     pub fn arm(&mut self, after: Duration) {
         self.state.arm_client_timer(self.id, whole_ns(after));
     }
 
-    /// Starts to connect to a server, after closing the connection that the client has.
-    /// [`ClientEvent::Connected`] or [`ClientEvent::Refused`] follows.
+    /// Closes the connection that the client has, and starts to connect to a server.
+    /// [`ClientEvent::Connected`] or [`ClientEvent::Refused`] follows, unless the client closes or
+    /// exits before.
     pub fn connect(&mut self, server: SocketAddr) {
         self.state.connect_client(self.id, server);
     }
 
-    /// The address that the client connects from, which the server sees as its peer. `None` without
-    /// a connection.
+    /// The address that the client connects from, which the server sees as its peer. `None` if the
+    /// client neither has a connection nor is connecting.
     #[must_use]
     pub fn local_addr(&self) -> Option<SocketAddr> {
         self.state.client_address(self.id)
@@ -91,7 +90,7 @@ impl ClientCx<'_> {
         self.state.is_lost_to_fault(self.id)
     }
 
-    /// Returns whether the client has a connection, which the other side may have ended.
+    /// Returns whether the client has a connection. The other side may have ended it.
     #[must_use]
     pub fn is_connected(&self) -> bool {
         self.state.client_endpoint(self.id).is_ok()
@@ -101,9 +100,10 @@ impl ClientCx<'_> {
     ///
     /// # Errors
     ///
-    /// [`NotConnected`](io::ErrorKind::NotConnected), [`WouldBlock`](io::ErrorKind::WouldBlock),
+    /// [`NotConnected`](io::ErrorKind::NotConnected) if the client has no connection,
+    /// [`WouldBlock`](io::ErrorKind::WouldBlock) if the server's buffer is full,
     /// [`ConnectionReset`](io::ErrorKind::ConnectionReset) or
-    /// [`BrokenPipe`](io::ErrorKind::BrokenPipe).
+    /// [`BrokenPipe`](io::ErrorKind::BrokenPipe) if the connection has ended.
     pub fn send(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let id = self.state.client_endpoint(self.id)?;
         self.state.send(id, bytes)
@@ -114,8 +114,9 @@ impl ClientCx<'_> {
     ///
     /// # Errors
     ///
-    /// [`NotConnected`](io::ErrorKind::NotConnected), [`WouldBlock`](io::ErrorKind::WouldBlock) or
-    /// [`ConnectionReset`](io::ErrorKind::ConnectionReset).
+    /// [`NotConnected`](io::ErrorKind::NotConnected) if the client has no connection,
+    /// [`WouldBlock`](io::ErrorKind::WouldBlock) if nothing has arrived,
+    /// [`ConnectionReset`](io::ErrorKind::ConnectionReset) once after a reset.
     pub fn recv(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let id = self.state.client_endpoint(self.id)?;
         self.state.receive(id, buffer)
@@ -125,7 +126,8 @@ impl ClientCx<'_> {
     ///
     /// # Errors
     ///
-    /// [`NotConnected`](io::ErrorKind::NotConnected).
+    /// [`NotConnected`](io::ErrorKind::NotConnected) if the client has no connection, or if the
+    /// connection was reset or has ended in both directions.
     pub fn shutdown_write(&mut self) -> io::Result<()> {
         let id = self.state.client_endpoint(self.id)?;
         self.state.shutdown_write(id)
@@ -146,7 +148,7 @@ impl ClientCx<'_> {
         self.state.remove_client(self.id);
     }
 
-    /// Adds to the trace what the client waits for.
+    /// Adds the condition that the client waits for to the trace.
     pub(crate) fn waits(&mut self, wait: impl FnOnce() -> ClientWait) {
         let client = self.id;
         let wait = || Detail::Waits {
@@ -156,13 +158,12 @@ impl ClientCx<'_> {
         self.state.detail(wait);
     }
 
-    /// Adds the outcome of the client to the trace.
     pub(crate) fn ends(&mut self, outcome: ClientOutcome) {
         let client = self.id;
         self.state.detail(|| Detail::Ended { client, outcome });
     }
 
-    /// Adds a line to the trace, which also changes its [hash](crate::Sim::trace_hash).
+    /// Adds a note to the trace. This changes the trace's [hash](crate::Sim::trace_hash).
     pub fn note(&mut self, text: &str) {
         let now_ns = self.state.now_ns();
         self.state.trace.text(now_ns, Some(self.id), text);

@@ -1,5 +1,4 @@
-//! The command that repeats a failing seed, and the file of its page. A test program derives both
-//! from its path and its environment.
+//! The command that repeats a failing seed, and the file of the seed's page.
 
 use std::{
     env,
@@ -24,8 +23,7 @@ pub(crate) fn command(test: &str, candidate: &Candidate) -> String {
     format!("{SEED}={seed} {variables}cargo test{target}")
 }
 
-/// The file of the page of a failing seed: next to the built programs, in
-/// `target/PROFILE/evcore-sim`.
+/// The file of the page of a failing seed, such as `target/debug/evcore-sim/TEST-SEED.html`.
 pub(crate) fn page_file(test: &str, seed: u64) -> PathBuf {
     let program = env::current_exe().unwrap_or_default();
     let folder = program.parent().unwrap_or(Path::new(""));
@@ -38,13 +36,14 @@ pub(crate) fn page_file(test: &str, seed: u64) -> PathBuf {
         .join(format!("{test}-{seed}.html"))
 }
 
-/// The folder `deps` of a program that cargo has built. The names of its programs end with a hash.
+/// The folder `deps`, if cargo has built the program. The names of programs in it end with a hash.
 fn cargo_folder(program: &Path) -> Option<&Path> {
     let is_cargo = |folder: &&Path| folder.file_name() == Some(OsStr::new("deps"));
     program.parent().filter(is_cargo)
 }
 
-/// The arguments that select the package, the profile, the test program and the test.
+/// The arguments of `cargo test` that select the package, the profile, the test program and the
+/// test.
 fn arguments(package: Option<&str>, program: &Path, test: &str, thread: Option<&str>) -> String {
     let mut arguments = package.map_or_else(String::new, |package| format!(" -p {package}"));
     let folder = cargo_folder(program);

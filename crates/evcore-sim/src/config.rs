@@ -4,7 +4,7 @@ use std::{ops::RangeInclusive, time::Duration};
 
 /// Delays and limits of a [`Sim`](crate::Sim).
 ///
-/// Each delay is drawn anew every time, evenly from its range, to the nanosecond.
+/// A delay is drawn anew every time, evenly from its range, to the nanosecond.
 ///
 /// ```
 /// use evcore_sim::{Sim, SimConfig};
@@ -19,10 +19,11 @@ use std::{ops::RangeInclusive, time::Duration};
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SimConfig {
-    /// The time from sending to arrival, in one direction. Default: 50 to 500 µs.
+    /// The time from sending to arrival, in one direction. (Bytes of Unix sockets arrive at once.)
+    /// Default: 50 to 500 µs.
     pub latency: RangeInclusive<Duration>,
     /// Number of bytes that fit between a sender and a receiver that does not read. Default:
-    /// 65,536. A change applies to new connections and UDP sockets.
+    /// 65,536. A change applies to new connections and new UDP sockets.
     pub socket_buffer: usize,
     /// The backlog of a listener, in connections. If it is full, a client tries again after 1, 2,
     /// 4, 8 and 16 seconds, and then fails. Default: 511, as in nginx.

@@ -11,14 +11,15 @@ use crate::{
     state,
 };
 
-/// A descriptor of a simulated process. It is a [stream](crate::SimStream), an end of a channel
-/// over which streams move between processes ([`evcore_handover`]), or such a channel's counter.
+/// A descriptor of a simulated process. It refers to a [stream](crate::SimStream), an end of a
+/// channel over which streams move between processes ([`evcore_handover`]), or such a channel's
+/// counter.
 ///
 /// Dropping the value closes the descriptor. The open file lives on while another process or a
 /// message that is under way has a descriptor of it.
 ///
-/// A worker under [`Workers`](crate::Workers) may be killed before or after a call on a channel
-/// ([`Fault::ChannelKill`](crate::Fault::ChannelKill)).
+/// A worker under [`Workers`](crate::Workers) may be killed before a call on a channel, and after a
+/// send or a receive ([`Fault::ChannelKill`](crate::Fault::ChannelKill)).
 ///
 /// ```
 /// use evcore_handover::{Connection, Mailbox, Sender};

@@ -10,7 +10,6 @@ use crate::{net::EndpointId, thread_pool::JobId};
 /// An event that happens by itself at its time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SimEvent {
-    /// A segment arrives at an endpoint.
     Arrival(EndpointId, Segment),
     /// A connection request arrives for this server endpoint, with the number of the attempt.
     Connect(EndpointId, u8),
@@ -25,11 +24,9 @@ pub(crate) enum SimEvent {
     Reap(u32),
     /// A datagram arrives, by its index.
     Datagram(u32),
-    /// This job of a thread pool ends.
     JobEnds(JobId),
 }
 
-/// The reason why connecting fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ConnectFailure {
     Refused,
@@ -37,14 +34,12 @@ pub(crate) enum ConnectFailure {
     TimedOut,
 }
 
-/// A segment that travels to an endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Segment {
     /// The connection is made. (SYN and ACK.)
     Connected,
-    /// The oldest bytes in flight, this many.
+    /// This many of the bytes in flight, the oldest first.
     Data(u32),
-    /// The peer has shut down its sending half.
     Fin,
     Reset,
     /// The peer of a Unix socket has closed, so sends fail at once. `true` if the peer has left
@@ -62,11 +57,9 @@ pub(crate) enum Segment {
 #[derive(Debug, Default)]
 pub(crate) struct EventQueue {
     now_ns: u64,
-    /// Number of events that were ever scheduled.
     scheduled: u64,
     /// The events that were less than `NEAR_NS` ahead when they were scheduled.
     near: BinaryHeap<Entry>,
-    /// All other events.
     far: BinaryHeap<Entry>,
 }
 
@@ -92,7 +85,6 @@ impl EventQueue {
         }
     }
 
-    /// The time of the next event.
     pub(crate) fn next_ns(&self) -> Option<u64> {
         self.peek().map(|entry| entry.at_ns)
     }
@@ -112,7 +104,6 @@ impl EventQueue {
         Some(entry.event)
     }
 
-    /// The next event, which is the greatest entry.
     fn peek(&self) -> Option<&Entry> {
         self.near.peek().max(self.far.peek())
     }

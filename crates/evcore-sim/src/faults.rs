@@ -23,12 +23,12 @@ use crate::probability::Probability;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Fault {
-    /// A wait reports readiness that does not hold.
+    /// A wait reports readiness that need not hold.
     SpuriousReadiness,
-    /// A wait repeats the report of an edge-triggered registration (`Edge`) that is still ready,
-    /// although nothing has changed.
+    /// A wait repeats the report of an edge-triggered registration that is still ready, although
+    /// nothing has changed.
     RepeatedReadiness,
-    /// A wait reports its events in an order other than that in which they arose.
+    /// A wait reports its events in a random order.
     ReorderedEvents,
     /// A signal ends a wait that sleeps (EINTR). A wait that begins with an event is not
     /// interrupted.
@@ -39,11 +39,12 @@ pub enum Fault {
     WallClockStep,
     /// A read returns a part of the bytes that have arrived. The rest arrives within 5 ms.
     ShortRead,
-    /// A write takes a part of the bytes that would fit. The socket is writable again within 5 ms.
+    /// A write takes a part of the bytes that would fit. A report that there is room follows.
     ShortWrite,
     /// The bytes of one write arrive in two pieces.
     Fragment,
-    /// A piece of data arrives up to 3 s late, and later data of the connection waits for it.
+    /// A piece of data, or the connection request of a process, arrives up to 3 s late. Later data
+    /// in the same direction waits for it.
     Delay,
     /// The network resets a connection at both ends, after the data that was sent before.
     Reset,
@@ -62,9 +63,10 @@ pub enum Fault {
     /// A worker leaves its turn before it has taken all steps, and waits again. (Under
     /// [`Workers`](crate::Workers).)
     AbandonedTurn,
-    /// A connect of a process has its result at once, as over the loopback interface.
+    /// A connect of a process succeeds or is refused at once, as over the loopback interface. (It
+    /// takes its usual time if the backlog is full.)
     ImmediateConnect,
-    /// A connect of a process is refused, or its server is unreachable, although a process listens
+    /// A connect of a process is refused, or its server is unreachable, even if a process listens
     /// there.
     ConnectRefused,
     /// Nothing answers a connect of a process. It fails with ETIMEDOUT after 31 s.
@@ -81,8 +83,8 @@ pub enum Fault {
     DatagramDuplicate,
     /// A datagram arrives up to 3 s late. Later datagrams do not wait for it.
     DatagramDelay,
-    /// A worker is killed before or after a call on a [channel](crate::SimDescriptor). (Under
-    /// [`Workers`](crate::Workers).)
+    /// A worker is killed before a call on a [channel](crate::SimDescriptor), or after a send or a
+    /// receive. (Under [`Workers`](crate::Workers).)
     ChannelKill,
     /// A worker is killed before or after it receives from a [stream](crate::SimStream) or sends to
     /// it. (Under [`Workers`](crate::Workers).)
@@ -138,8 +140,8 @@ impl Fault {
         Self::StreamKill,
     ];
 
-    /// The probability of a fault in [`Faults::all`]. It is high enough that the fault occurs in a
-    /// short run, and low enough that most work gets done.
+    /// The probability of a fault in [`Faults::all`]: high enough that the fault occurs in a few
+    /// short runs, and low enough that most work gets done.
     const fn default_probability(self) -> Probability {
         match self {
             Self::ReorderedEvents | Self::ImmediateConnect => Probability::one_in(2),
@@ -205,9 +207,9 @@ impl Faults {
     /// [`JobPanic`](Fault::JobPanic), [`DatagramLoss`](Fault::DatagramLoss),
     /// [`ChannelKill`](Fault::ChannelKill) and [`StreamKill`](Fault::StreamKill).
     ///
-    /// So every client must complete. If one does not, the server has lost it, because no fault has
-    /// ended its connection. The server's own timeouts must be longer than the sum of the delays. A
-    /// minute is long enough for most tests.
+    /// So every client must complete. If a client does not, the server has lost it, because no
+    /// fault has ended its connection. The server's own timeouts must be longer than the sum of the
+    /// delays. A minute is long enough for most tests.
     ///
     /// ```
     /// use evcore_sim::{Fault, Faults};

@@ -6,17 +6,15 @@ use evcore::poller::Target;
 
 use crate::kernel_poller::Object;
 
-/// The first number. It is above what Linux uses by default (`fs.nr_open`), so that a reader of a
-/// message recognises a simulated number, and low enough for the poller's table, which has one bit
-/// for each number.
+/// The first number. It is above Linux's default maximum (`fs.nr_open`), so that a reader of a
+/// message recognises a simulated number. It is low enough for the table of descriptors in the
+/// poller, which has one bit for each number.
 const FIRST_FD: i32 = 1 << 20;
 
-/// The target by which a poller registers a descriptor.
 pub(crate) fn target(fd: i32) -> Target<'static> {
     Target::Simulated(number(fd))
 }
 
-/// The number of a descriptor in a simulated backend.
 pub(crate) fn number(fd: i32) -> u32 {
     u32::try_from(fd).expect("the first number is positive")
 }
@@ -58,7 +56,6 @@ impl FdTable {
         *self.objects.get(number)?
     }
 
-    /// The numbers of all open descriptors.
     pub(crate) fn numbers(&self) -> Vec<i32> {
         (FIRST_FD..)
             .zip(&self.objects)

@@ -1,4 +1,4 @@
-//! The handles to the accept lock and the group that simulated workers share.
+//! Handles to a simulated worker group and its accept lock.
 
 use std::{fmt, mem, os::fd::RawFd};
 
@@ -51,7 +51,7 @@ impl SimGroup {
     }
 
     /// Makes a process a member, for [`Builder::group`](evcore::Builder::group). The successor of a
-    /// dead worker joins with the same id.
+    /// dead worker joins with the dead worker's id.
     ///
     /// # Panics
     ///
@@ -63,15 +63,15 @@ impl SimGroup {
     }
 
     /// A handle to the accept lock for a process that is not a member, for
-    /// [`Builder::group`](evcore::Builder::group). Workers with such handles share only the lock,
-    /// as in nginx.
+    /// [`Builder::group`](evcore::Builder::group). Workers with such handles share nothing but the
+    /// lock, as in nginx.
     #[must_use]
     pub fn lock_handle(&self, process: &Process, id: WorkerId) -> SimMember {
         let handle = self.sim.state().lock_handle(self.index, process.id(), id);
         self.member(process, id, Box::new(handle), None)
     }
 
-    /// The worker that holds the accept lock.
+    /// The worker that holds the accept lock. `None` if the lock is free.
     #[must_use]
     pub fn lock_owner(&self) -> Option<WorkerId> {
         self.sim.state().lock_owner(self.index)
@@ -90,8 +90,8 @@ impl SimGroup {
 
 /// The membership of one process in a [`SimGroup`], or its handle to the accept lock.
 ///
-/// Dropping it releases the lock and leaves the group, unless the process was killed. [`SimGroup`]
-/// has an example.
+/// Dropping the value releases the lock and leaves the group, unless the process was killed.
+/// [`SimGroup`] has an example.
 pub struct SimMember {
     group: SimGroup,
     process: u32,

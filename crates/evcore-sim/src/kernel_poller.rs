@@ -1,9 +1,8 @@
 //! The kernel's side of one poller: its registrations, and a list of those that may be ready.
 //!
-//! The algorithm is epoll's. Each change of an object puts its registrations on the ready list. A
-//! wait goes through the list, reads the readiness of each object, and keeps the level-triggered
-//! registrations of ready objects on it. So the cost of a wait depends on the number of ready
-//! objects, not on the number of registrations.
+//! The algorithm is epoll's: a change of an object puts its registrations on the ready list, and a
+//! wait keeps the level-triggered registrations of ready objects there. So the cost of a wait
+//! depends on the number of ready objects, not on the number of registrations.
 
 use std::{
     collections::VecDeque,
@@ -47,14 +46,13 @@ impl From<Carried> for Object {
 /// A change of every kind of readiness. An end, an error and a new registration are such a change.
 pub(crate) const ANY_CHANGE: Ready = Ready::all();
 
-/// One registration.
 #[derive(Debug)]
 struct Watch {
     key: u64,
     fd: i32,
     object: Object,
     interest: Interest,
-    /// The hang-ups and errors that are always reported.
+    /// The hang-ups and errors to report.
     ends: Ready,
     mode: Mode,
     exclusive: bool,
@@ -62,11 +60,10 @@ struct Watch {
     armed: bool,
     // Invariant: true exactly if the registration is on the ready list.
     is_queued: bool,
-    /// The readiness that the registration reports next although it does not hold.
+    /// The readiness that the registration reports next, although it need not hold.
     spurious: Ready,
 }
 
-/// An event that a wait reports.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Report {
     pub(crate) key: u64,
@@ -83,7 +80,6 @@ pub(crate) struct KernelPoller {
     ready_list: VecDeque<u32>,
     /// True if the poller's process sleeps in a wait and was not woken yet.
     pub(crate) is_sleeping: bool,
-    /// True if a waker was used.
     woken: Arc<AtomicBool>,
 }
 
@@ -99,7 +95,6 @@ impl KernelPoller {
         }
     }
 
-    /// The flag that a waker sets.
     pub(crate) fn wake_flag(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.woken)
     }
@@ -108,7 +103,6 @@ impl KernelPoller {
         self.woken.load(Ordering::Acquire)
     }
 
-    /// Adds a registration.
     pub(crate) fn add(&mut self, new: &Registration, object: Object) {
         let id = new.id();
         if self.watches.len() <= id {
@@ -146,7 +140,6 @@ impl KernelPoller {
         true
     }
 
-    /// Removes a registration, and returns its object.
     pub(crate) fn remove(&mut self, id: usize) -> Option<Object> {
         let watch = self.watches.get_mut(id)?.take()?;
         if watch.is_queued {
@@ -155,7 +148,6 @@ impl KernelPoller {
         Some(watch.object)
     }
 
-    /// The ids of all registrations of a descriptor.
     pub(crate) fn watches_of_fd(&self, fd: i32) -> impl Iterator<Item = usize> {
         let watches = self.watches.iter().enumerate();
         watches.filter_map(move |(id, watch)| {
@@ -169,14 +161,14 @@ impl KernelPoller {
     }
 
     /// Returns whether an exclusive registration is on the ready list. The kernel may have woken no
-    /// other poller for it.
+    /// other poller for that event.
     pub(crate) fn has_exclusive_ready(&self) -> bool {
         self.ready_list.iter().any(|id| self.is_exclusive(*id))
     }
 
-    /// Puts a registration on the ready list, if it watches for one of these changes. (Linux'
-    /// `ep_poll_callback` compares in the same way, so an edge-triggered registration for reading
-    /// does not report again because there is room for sending.)
+    /// Puts a registration on the ready list, if it is armed and watches for one of these changes.
+    /// (Linux' `ep_poll_callback` compares in the same way, so an edge-triggered registration for
+    /// reading does not report again because there is room for sending.)
     pub(crate) fn mark_ready(&mut self, id: u32, changes: Ready) {
         let Some(watch) = self.watch_mut(id as usize) else {
             return;
@@ -205,7 +197,6 @@ impl KernelPoller {
         true
     }
 
-    /// The object of a registration.
     pub(crate) fn object(&self, id: usize) -> Option<Object> {
         let watch = self.watches.get(id)?.as_ref()?;
         Some(watch.object)
@@ -222,7 +213,7 @@ impl KernelPoller {
     }
 
     /// Returns whether a wait would report an event. Removes registrations that are not ready from
-    /// the front of the list.
+    /// the front of the ready list.
     pub(crate) fn would_report(&mut self, readiness: impl Fn(Object) -> Ready) -> bool {
         while let Some(id) = self.ready_list.front() {
             let id = *id as usize;
@@ -244,7 +235,6 @@ impl KernelPoller {
         self.woken.swap(false, Ordering::AcqRel)
     }
 
-    /// Takes the events of ready objects, at most `limit`.
     pub(crate) fn collect(
         &mut self,
         limit: usize,
@@ -287,7 +277,6 @@ impl KernelPoller {
 }
 
 impl Watch {
-    /// The readiness that the registration reports now.
     fn ready(&self, readiness: impl Fn(Object) -> Ready) -> Ready {
         if !self.armed {
             return Ready::NONE;
@@ -301,7 +290,6 @@ impl Watch {
     }
 }
 
-/// The readiness that an interest includes.
 fn ready_for(interest: Interest) -> Ready {
     let mut ready = Ready::NONE;
     for (part, bit) in [

@@ -43,13 +43,13 @@
 //! }
 //! ```
 //!
-//! Under [`Faults::all`] a client may fail to complete only if a fault
+//! Under [`Faults::all`] a client may also end without its answer, because a fault
 //! ([`ScriptHandle::is_lost_to_fault`]) or a timeout of the server has ended its connection.
 //!
-//! Two frequent bugs of edge-triggered servers change no byte, and are found only by this check. On
+//! Two frequent bugs of edge-triggered servers change no byte, so only this check finds them. On
 //! kernels without edges, a forgotten `rearm` stalls the connection. On kernels with edges, a
 //! server that takes a short read for the end of the data stalls the connection if the peer has
-//! already shut it down. So run consecutive seeds, which use both kinds of kernel, and let some
+//! already ended its stream. So run consecutive seeds, which use both kinds of kernel, and let some
 //! clients end their stream with [`Script::shutdown_write`] and [`Script::recv_eof`]. The server's
 //! idle timeout must not end a stalled connection before the check.
 //!
@@ -82,12 +82,12 @@
 //!     target/debug/evcore-sim/no_client_is_lost-1.html
 //! ```
 //!
-//! The page draws the clients and the workers as lanes, with turns as bars, bytes as arrows and
-//! faults as triangles. A table has the state of every open connection at the cursor, which the
-//! arrow keys move.
+//! The page draws the clients and the workers as lanes, with turns as bars, segments as arrows and
+//! faults as triangles. A table has the state of every worker and of every open connection at the
+//! cursor, which the arrow keys move.
 //!
-//! [`check`] can leave out only clients that the test starts by [`Sim::clients`]. It runs the test
-//! some dozens of times, so the test must not fail because an earlier run has changed a global
+//! [`check`] can leave out only clients that the test starts by [`Sim::clients`]. It runs a failing
+//! test up to some 120 times, so the test must not fail because an earlier run has changed a global
 //! variable. With a correct server, the test must also pass with fewer clients and fewer faults.
 //!
 //! `tests/sim/planted_bugs.rs` shows the two frequent bugs, five more, and how soon each is found.

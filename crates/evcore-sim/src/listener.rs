@@ -12,8 +12,9 @@ use crate::{fd_table, kernel_poller::Object, sim::Sim, stream::SimStream};
 
 /// A listener of the simulated network, for [`Builder::listener`](evcore::Builder::listener).
 ///
-/// [`Process::listen`](crate::Process::listen) returns it. Dropping it closes the descriptor. A
-/// socket that processes share stays open, because their parent has a descriptor of it as well.
+/// [`Process::listen`](crate::Process::listen) returns it. Dropping the value closes the
+/// descriptor. A socket that processes share stays open, because their parent has a descriptor of
+/// it as well.
 ///
 /// ```
 /// use evcore::{Acceptor, net::Accept};

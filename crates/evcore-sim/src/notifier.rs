@@ -23,14 +23,15 @@ pub(crate) struct Group {
     notifiers: Vec<Watched>,
 }
 
-/// A notifier and the pollers that watch it. It outlives the workers, because the parent owns it.
+/// A notifier and the pollers that watch it. The parent owns the notifier, so it outlives the
+/// workers.
 #[derive(Debug, Default)]
 pub(crate) struct Watched {
     notifier: Notifier,
     pub(crate) watches: Vec<WatchId>,
 }
 
-/// Records that a worker was notified. The state wakes that worker after the call.
+/// Records that a worker was notified. The state then wakes the pollers that watch the notifier.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Notifier(Arc<Signal>);
 
@@ -75,7 +76,8 @@ impl Group {
         &mut self.notifiers[slot].watches
     }
 
-    /// The slots that were notified since the last call, with the pollers that watch them.
+    /// The slots that were notified since the last call, with the pollers that watch their
+    /// notifiers.
     pub(crate) fn take_new(&self) -> Vec<(usize, Vec<WatchId>)> {
         let notifiers = self.notifiers.iter().enumerate();
         let new = notifiers.filter(|(_, watched)| watched.notifier.0.is_new.swap(false, Relaxed));

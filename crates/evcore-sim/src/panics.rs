@@ -16,7 +16,6 @@ thread_local! {
     static IS_QUIET: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Runs something, and catches its panic.
 pub(crate) fn caught(run: impl FnOnce()) -> Result<(), Box<dyn Any + Send>> {
     panic::catch_unwind(AssertUnwindSafe(run))
 }
@@ -28,7 +27,7 @@ pub(crate) fn place_of_panic(run: impl FnOnce()) -> Option<Place> {
     let result = caught(run);
     IS_QUIET.set(false);
     let panics = PANICS.take();
-    // Other panics were caught, before this one or in a destructor that it ran.
+    // `run` may have caught other panics itself, before this one or in a destructor.
     let text = text_of(&*result.err()?);
     let last = panics.iter().rfind(|(other, _)| *other == text);
     Some(last.map(|(_, place)| place.clone()).unwrap_or_default())

@@ -14,11 +14,10 @@ use std::fmt;
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Probability {
-    /// Number of the 2^32 equally likely draws that count as a hit.
+    /// Number of hits among [`DRAWS`] equally likely draws.
     hits: u64,
 }
 
-/// Number of equally likely draws.
 const DRAWS: u64 = 1 << 32;
 
 impl Probability {

@@ -15,8 +15,8 @@ use crate::{
     state::Store, stream::SimStream, udp_socket::SimUdpSocket,
 };
 
-/// A process of a [`Sim`]. It has its own descriptors, which are closed when it is killed. (A
-/// [store](Self::set_store) may keep idle connections.)
+/// A process of a [`Sim`]. It has its own descriptors, which are closed when the process exits or
+/// is killed. (A [store](Self::set_store) may keep idle connections.)
 ///
 /// A clone is another handle to the same process. A process is also the [`Connector`] of the
 /// program that runs in it:
@@ -58,15 +58,16 @@ pub struct Process {
 }
 
 impl Sim {
-    /// Starts a process, which owns a loop, its clock and its sockets.
+    /// Starts a process, for a loop and its sockets.
     #[must_use]
     pub fn process(&self) -> Process {
         let id = self.state().spawn_process(None);
         Process::new(self.clone(), id)
     }
 
-    /// Connects at once, and returns the client's end, which the test uses itself between two
-    /// waits. The bytes that the test sends arrive after the [latency](crate::SimConfig::latency).
+    /// Connects at once. Returns the client's end of the connection, which the test uses between
+    /// two waits. The bytes that the test sends arrive after the
+    /// [latency](crate::SimConfig::latency).
     ///
     /// # Errors
     ///
@@ -125,9 +126,9 @@ impl Process {
     /// happen, and at [the time limit](Sim::set_time_limit). Under [`Workers`](crate::Workers),
     /// which let the time pass, a wait returns at once.
     ///
-    /// A bare [`Poller`](evcore::poller::Poller) measures the rest of an interrupted wait by the
-    /// real clock. So with [`Fault::InterruptedWait`](crate::Fault::InterruptedWait) use
-    /// [`Events::raw`](evcore::poller::Events::raw), as the loop does.
+    /// A bare [`Poller`](evcore::poller::Poller) continues an interrupted wait, and measures the
+    /// rest by the real clock. So with [`Fault::InterruptedWait`](crate::Fault::InterruptedWait)
+    /// use [`Events::raw`](evcore::poller::Events::raw), as the loop does.
     ///
     /// ```
     /// use evcore::{Interest, Mode, Ready, poller::{Events, Poller}};
@@ -172,18 +173,19 @@ impl Process {
 
     /// Opens a listener that belongs only to this process (`SO_REUSEPORT`).
     ///
-    /// Several listeners may share the address. Each connection goes to one of them at random. When
-    /// a listener is closed, the connections in its backlog are reset.
+    /// Several listeners may share the address. A connection goes to one of them at random. When
+    /// such a listener is closed, the connections in its backlog are reset.
     #[must_use]
     pub fn listen_reuseport(&self, address: SocketAddr) -> SimListener {
         self.open_listener(address, true)
     }
 
-    /// Binds a UDP socket. With port 0 it gets a free port.
+    /// Binds a UDP socket. Port 0 stands for a free port.
     ///
     /// # Errors
     ///
-    /// [`AddrInUse`](io::ErrorKind::AddrInUse), or EMFILE if the process has no free descriptor.
+    /// [`AddrInUse`](io::ErrorKind::AddrInUse) if the address is in use or no port is free. EMFILE
+    /// if the process is dead or has no free descriptor.
     pub fn bind_udp(&self, address: SocketAddr) -> io::Result<SimUdpSocket> {
         let (id, fd) = self.sim.state().bind_udp(self.id, address)?;
         Ok(SimUdpSocket::new(self.sim.clone(), self.id, fd, id))
@@ -258,7 +260,7 @@ impl Process {
     ///
     /// # Panics
     ///
-    /// If the process has no free descriptor.
+    /// If the process is dead or has no free descriptor.
     #[must_use]
     pub fn channel_pair(&self) -> (SimDescriptor, SimDescriptor) {
         let pair = self.sim.state().channel_pair(self.id);
@@ -337,7 +339,6 @@ impl Connector for Process {
     }
 }
 
-/// Simulated time as the source of a clock.
 #[derive(Clone, Debug)]
 struct SimClock {
     sim: Sim,

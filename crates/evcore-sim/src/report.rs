@@ -9,16 +9,15 @@ use crate::{
     trace::{Activity, Holder, Recording, Situation, seconds, turns_of, with_time},
 };
 
-/// Number of open connections that the report shows.
+/// Maximum number of connections that the report shows, and of clients without a connection.
 const CONNECTIONS: usize = 8;
 
-/// Number of turns of each worker that the report shows.
+/// Maximum number of turns of each worker that the report shows.
 const TURNS: usize = 8;
 
-/// Number of lines of each turn, so that a large batch does not hide the rest.
+/// Maximum number of lines of each turn, so that a large batch does not hide the rest.
 const LINES: usize = 40;
 
-/// Describes the end of a recording.
 pub(crate) fn describe(recording: &Recording) -> String {
     let situation = Situation::at_end(recording);
     let mut open: Vec<_> = situation.open_connections().collect();
@@ -88,7 +87,7 @@ fn describe_unconnected(situation: &Situation<'_>, report: &mut String) {
     }
 }
 
-/// The processes that run now, and those that hold a connection that is shown.
+/// The processes that are in a turn now, and those that hold a connection that is shown.
 fn shown_processes(situation: &Situation<'_>, open: &[EndpointId]) -> BTreeSet<u32> {
     let holds = |id: EndpointId| match situation.end(id)?.holder {
         Holder::Process(process) => Some(process),

@@ -17,19 +17,16 @@ const FAULTS_UNTIL: &str = "EVCORE_SIM_FAULTS_UNTIL";
 /// The value of the variable if no fault may occur.
 const NO_FAULT: &str = "none";
 
-/// A limit on the clients and the faults of a run. The seed decides everything else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Restriction {
     /// Maximum number of clients that [`Sim::clients`](crate::Sim::clients) starts.
     pub(crate) clients: Option<usize>,
     /// A bit for each fault that may occur.
     pub(crate) faults: u32,
-    /// No fault occurs after this time.
     pub(crate) faults_until_ns: Option<u64>,
 }
 
 impl Restriction {
-    /// The restriction that leaves out nothing.
     pub(crate) const NONE: Self = Self {
         clients: None,
         faults: u32::MAX,
@@ -82,25 +79,21 @@ impl Restriction {
         }
     }
 
-    /// The same restriction, which excludes one more fault.
     pub(crate) fn without(self, fault: Fault) -> Self {
         let faults = self.faults & !bit(fault);
         Self { faults, ..self }
     }
 
-    /// The same restriction, which permits only these faults.
     pub(crate) fn only(self, faults: &[Fault]) -> Self {
         let faults = faults.iter().fold(0, |bits, fault| bits | bit(*fault));
         Self { faults, ..self }
     }
 
-    /// Returns whether a fault may occur at this time.
     #[inline]
     pub(crate) fn permits(&self, fault: Fault, now_ns: u64) -> bool {
         self.faults & bit(fault) != 0 && self.faults_until_ns.is_none_or(|until| now_ns <= until)
     }
 
-    /// The environment variables of this restriction, each with a space after it.
     pub(crate) fn to_environment(self) -> String {
         let mut variables = String::new();
         if let Some(clients) = self.clients {
@@ -116,7 +109,6 @@ impl Restriction {
         variables
     }
 
-    /// The names of the faults that may occur.
     pub(crate) fn fault_names(self, between: &str) -> String {
         let may_occur = |fault: &Fault| self.faults & bit(*fault) != 0;
         let faults = Fault::ALL.into_iter().filter(may_occur);

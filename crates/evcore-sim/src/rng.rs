@@ -1,8 +1,7 @@
 //! Random numbers from a seed.
 //!
-//! The sequence of a seed is part of the interface. It is the same in every version, on every
-//! machine and in every profile, so a seed that failed once fails again. The numbers are not fit
-//! for secrets.
+//! The sequence of a seed is part of the interface: it is the same in every version, on every
+//! machine and in every profile. The numbers are not fit for secrets.
 
 use std::{ops::RangeInclusive, time::Duration};
 
@@ -54,7 +53,7 @@ impl Rng {
     /// If `bound` is 0.
     pub fn below(&mut self, bound: u64) -> u64 {
         assert!(bound > 0, "no number is below 0");
-        // This takes the high half of the product. The bias is below 2^-32 for bounds below 2^32.
+        // The bias is below 2^-32 for bounds below 2^32.
         let product = u128::from(self.next_u64()) * u128::from(bound);
         u64::try_from(product >> 64).expect("the high half of 128 bits")
     }
@@ -87,7 +86,7 @@ impl Rng {
         Duration::from_nanos(least_ns + self.below(width_ns))
     }
 
-    /// A random element of `list`, or `None` if it is empty.
+    /// A random element of `list`, or `None` if the list is empty.
     pub fn choose<'a, T>(&mut self, list: &'a [T]) -> Option<&'a T> {
         if list.is_empty() {
             return None;

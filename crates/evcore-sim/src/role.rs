@@ -2,5 +2,5 @@
 
 use evcore::balancer::GroupMember;
 
-/// A membership, or a handle to the accept lock.
+/// A membership of a process in a worker group, or its handle to the accept lock.
 pub(crate) type Role = Box<dyn GroupMember>;

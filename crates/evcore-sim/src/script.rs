@@ -19,8 +19,8 @@ use crate::{
 /// The operations of a client, in their order. The client connects before the first operation, and
 /// closes the connection after the last one.
 ///
-/// The client always reads the bytes that arrive, during every operation, unless it
-/// [stops](Self::stop_reading).
+/// The client reads the bytes that arrive, during every operation, unless it has
+/// [stopped](Self::stop_reading) reading.
 ///
 /// ```
 /// use evcore_sim::Script;
@@ -51,7 +51,6 @@ impl Sim {
     }
 }
 
-/// One operation of a client.
 #[derive(Clone, Debug)]
 enum Op {
     Pause(RangeInclusive<Duration>),
@@ -107,7 +106,7 @@ impl Script {
         })
     }
 
-    /// Waits until `count` more bytes have arrived.
+    /// Waits until `count` bytes have arrived, after the bytes that earlier operations waited for.
     pub fn recv(self, count: usize) -> Self {
         self.and(Op::Recv(count))
     }
@@ -237,12 +236,10 @@ struct Progress {
     local_addr: Option<SocketAddr>,
 }
 
-/// A client that runs a script.
 #[derive(Debug)]
 struct ScriptedClient {
     server: SocketAddr,
     ops: Vec<Op>,
-    /// The index of the current operation.
     position: usize,
     /// Bytes of the current `Send` that are sent.
     sent: usize,
@@ -254,10 +251,9 @@ struct ScriptedClient {
     progress: Arc<Mutex<Progress>>,
 }
 
-/// The continuation of a script after a part of an operation.
+/// The result of a part of an operation.
 enum Flow {
     Continue,
-    /// The current operation goes on at the next event.
     Wait,
     Finish(ClientOutcome),
 }
@@ -289,7 +285,6 @@ impl Client for ScriptedClient {
 }
 
 impl ScriptedClient {
-    /// Updates the facts about the connection that the handle shows.
     fn update_progress(&self, cx: &ClientCx<'_>) {
         let mut progress = lock(&self.progress);
         progress.is_lost_to_fault = cx.is_lost_to_fault();
@@ -382,7 +377,8 @@ impl ScriptedClient {
     }
 
     /// Ends an operation that waits for bytes. `enough` gets the received bytes that no operation
-    /// has consumed. If they are enough, it returns the number that this operation consumes.
+    /// has consumed. It returns the number of bytes that this operation consumes, or `None` if it
+    /// needs more.
     fn consume(&mut self, enough: impl Fn(&[u8]) -> Option<usize>) -> Flow {
         let progress = lock(&self.progress);
         match enough(&progress.received[self.consumed..]) {

@@ -1,24 +1,21 @@
 //! Looks for a smaller run that fails in the same way.
 //!
-//! A candidate is a seed, and a restriction of its run. The search calls a function that reports
-//! whether a candidate fails, and does not depend on runs otherwise.
+//! A candidate is a seed and a restriction of its run. A function runs the candidates for the
+//! search, and returns their failures.
 
 use crate::{faults::Fault, restriction::Restriction};
 
-/// A run that may fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Candidate {
     pub(crate) seed: u64,
     pub(crate) restriction: Restriction,
 }
 
-/// The facts about a run that has failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Failure {
     /// Number of clients that the test wanted to start, including those that the restriction left
     /// out.
     pub(crate) clients: usize,
-    /// The faults that have occurred.
     pub(crate) faults: Vec<Fault>,
     pub(crate) end_ns: u64,
 }
@@ -32,7 +29,7 @@ const SEEDS: u64 = 8;
 /// Number of halvings of the time with faults.
 const HALVINGS: u32 = 16;
 
-/// The smallest candidate that was found, and the number of runs that it took.
+/// Returns the smallest candidate that was found, and the number of runs.
 pub(crate) fn shrink(
     first: Candidate,
     failure: Failure,
@@ -54,7 +51,6 @@ pub(crate) fn shrink(
 
 struct Search<F> {
     best: Candidate,
-    /// The failure of the best candidate.
     failure: Failure,
     fails: F,
     runs: u32,
@@ -76,8 +72,8 @@ impl<F: FnMut(&Candidate) -> Option<Failure>> Search<F> {
         true
     }
 
-    /// Takes the fewest clients with which one of several seeds fails. With fewer clients a run has
-    /// other random numbers, so one seed alone would seldom fail again.
+    /// Looks for a small number of clients with which one of several seeds fails. With fewer
+    /// clients a run has other random numbers, so one seed alone would seldom fail again.
     fn fewer_clients(&mut self) {
         let most = self.best.restriction.clients.unwrap_or(usize::MAX);
         let most = most.min(self.failure.clients);
@@ -99,8 +95,7 @@ impl<F: FnMut(&Candidate) -> Option<Failure>> Search<F> {
         }
     }
 
-    /// Leaves out all faults. If the run does not fail without them, tries to leave out each of
-    /// them.
+    /// Leaves out all faults. If the run does not fail without them, tries to leave out each fault.
     fn fewer_faults(&mut self) {
         if self.failure.faults.is_empty()
             || self.try_candidate(self.without(&self.failure.faults.clone()))
@@ -113,7 +108,7 @@ impl<F: FnMut(&Candidate) -> Option<Failure>> Search<F> {
         }
     }
 
-    /// Ends the faults early.
+    /// Looks for the earliest time after which no fault is needed.
     fn shorter_faults(&mut self) {
         if self.failure.faults.is_empty() {
             return;
@@ -173,8 +168,8 @@ mod tests {
         restriction: Restriction::NONE,
     };
 
-    /// The failure of a run in which three faults occur at `at_ns`, if the candidate permits them
-    /// then.
+    /// The failure of a run in which three faults occur at `at_ns`, as far as the candidate
+    /// permits.
     fn run(candidate: &Candidate, at_ns: u64) -> Failure {
         let faults = [Fault::Pause, Fault::ShortWrite, Fault::Kill];
         let occurs = |fault: &Fault| candidate.restriction.permits(*fault, at_ns);

@@ -78,7 +78,6 @@ impl Sim {
         }
     }
 
-    /// A simulation with a restriction.
     pub(crate) fn restricted(seed: u64, restriction: Restriction) -> Self {
         let sim = Self::new(seed);
         sim.state().restriction = restriction;
@@ -91,7 +90,7 @@ impl Sim {
         self.seed
     }
 
-    /// Sets which faults occur from now on.
+    /// Sets the probabilities of faults from now on.
     pub fn set_faults(&self, faults: Faults) {
         self.state().faults = faults;
     }
@@ -176,7 +175,7 @@ impl Sim {
         self.state().fault_count(fault)
     }
 
-    /// The hash of all events so far, with their order, times and bytes.
+    /// The hash of all events so far, with their order, their times and the sent bytes.
     ///
     /// The same seed and the same program give the same hash on every machine.
     #[must_use]
@@ -184,20 +183,22 @@ impl Sim {
         self.state().trace.hash()
     }
 
-    /// Keeps the trace from now on, for [`trace_lines`](Self::trace_lines) and
+    /// Records the trace from now on, for [`trace_lines`](Self::trace_lines) and
     /// [`timeline`](Self::timeline). This does not change the hash.
     pub fn record_trace(&self) {
         self.state().trace.record();
     }
 
-    /// The lines of the trace since [`record_trace`](Self::record_trace).
+    /// The lines of the trace since [`record_trace`](Self::record_trace). Without that call there
+    /// are none.
     #[must_use]
     pub fn trace_lines(&self) -> Vec<String> {
         let state = self.state();
         state.trace.recording().map_or_else(Vec::new, lines)
     }
 
-    /// Draws the trace since [`record_trace`](Self::record_trace), as a page.
+    /// The picture of the trace since [`record_trace`](Self::record_trace). Without that call it is
+    /// empty.
     ///
     /// ```
     /// use evcore_sim::{Script, Sim};
@@ -221,14 +222,14 @@ impl Sim {
         })
     }
 
-    /// Adds a line to the trace, which also changes its hash.
+    /// Adds a note to the trace. This changes the trace's hash.
     pub fn note(&self, text: &str) {
         let mut state = self.state();
         let now_ns = state.now_ns();
         state.trace.text(now_ns, None, text);
     }
 
-    /// Locks the state. It is never locked while application code runs.
+    /// Locks the state, which stays locked while a client is called.
     #[track_caller]
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
         self.try_state().expect(
@@ -247,8 +248,8 @@ impl Sim {
         }
     }
 
-    /// Locks the state for a destructor. If a client panics, a destructor may run while the state
-    /// is locked already, and gets `None`.
+    /// Locks the state for a destructor. Returns `None` if the state is locked already, as in a
+    /// destructor that runs because a client panics.
     pub(crate) fn try_state(&self) -> Option<MutexGuard<'_, State>> {
         match self.state.try_lock() {
             Ok(state) => Some(state),

@@ -20,10 +20,11 @@ use crate::{
     state::State,
 };
 
-/// A connection of the simulated network, with the methods and errors of [`evcore::Stream`].
+/// A connection of the simulated network, with the main methods and the errors of
+/// [`evcore::Stream`].
 ///
-/// It is non-blocking, and closed when dropped. If received bytes are unread then, the peer sees a
-/// reset.
+/// The stream is non-blocking. Dropping it closes its descriptor. If received bytes are unread when
+/// the last descriptor is closed, the peer sees a reset.
 ///
 /// ```
 /// use evcore_sim::Sim;
@@ -66,7 +67,9 @@ impl SimStream {
     /// # Errors
     ///
     /// [`WouldBlock`](io::ErrorKind::WouldBlock) if nothing has arrived,
-    /// [`ConnectionReset`](io::ErrorKind::ConnectionReset) once after a reset.
+    /// [`ConnectionReset`](io::ErrorKind::ConnectionReset) once after a reset,
+    /// [`NotConnected`](io::ErrorKind::NotConnected) if the process is dead. The reason of a failed
+    /// connect is returned once.
     pub fn recv(&self, buffer: &mut [u8]) -> io::Result<usize> {
         let mut state = self.before_call()?;
         let received = state.receive(self.id, buffer);
@@ -78,9 +81,11 @@ impl SimStream {
     ///
     /// # Errors
     ///
-    /// [`WouldBlock`](io::ErrorKind::WouldBlock) if the peer's buffer is full,
-    /// [`BrokenPipe`](io::ErrorKind::BrokenPipe) or
-    /// [`ConnectionReset`](io::ErrorKind::ConnectionReset) if the connection has ended.
+    /// [`WouldBlock`](io::ErrorKind::WouldBlock) if the peer's buffer is full or the stream is not
+    /// connected yet, [`BrokenPipe`](io::ErrorKind::BrokenPipe) or
+    /// [`ConnectionReset`](io::ErrorKind::ConnectionReset) if the connection has ended,
+    /// [`NotConnected`](io::ErrorKind::NotConnected) if the process is dead. The reason of a failed
+    /// connect is returned once.
     pub fn send(&self, bytes: &[u8]) -> io::Result<usize> {
         let mut state = self.before_call()?;
         let sent = state.send(self.id, bytes);
@@ -109,11 +114,13 @@ impl SimStream {
         Ok(state.net.endpoint(self.id.other()).has_taken_all())
     }
 
-    /// Shuts down the sending half: the peer reads the end of the stream, and can still send.
+    /// Shuts down the sending half. The peer reads the end of the stream, and can still send.
+    /// During a connect, this gives up the connection.
     ///
     /// # Errors
     ///
-    /// [`NotConnected`](io::ErrorKind::NotConnected) if the connection was reset.
+    /// [`NotConnected`](io::ErrorKind::NotConnected) if a TCP connection was reset or has ended in
+    /// both directions, or if the process is dead.
     pub fn shutdown_write(&self) -> io::Result<()> {
         self.alive()?.shutdown_write(self.id)
     }
@@ -122,7 +129,8 @@ impl SimStream {
     ///
     /// # Errors
     ///
-    /// [`NotConnected`](io::ErrorKind::NotConnected) if the connection was reset.
+    /// [`NotConnected`](io::ErrorKind::NotConnected) if the stream is not connected, or if the
+    /// process is dead.
     pub fn peer_addr(&self) -> io::Result<Address> {
         let state = self.alive()?;
         if !state.net.endpoint(self.id).is_connected() {
@@ -149,7 +157,7 @@ impl SimStream {
     }
 
     /// Resets the connection. The peer can still read the bytes that have arrived there, and then
-    /// sees the reset.
+    /// sees the reset. If the connection has another descriptor, this only closes the stream's own.
     pub fn reset(self) {
         if let Ok(mut state) = self.alive() {
             state.reset_descriptor(self.descriptor.process, self.descriptor.fd, self.id);
@@ -161,7 +169,7 @@ impl SimStream {
         sim.state_of_living(*process)
     }
 
-    /// Locks the state before a call. Fails if the process is dead, or if a fault kills it now.
+    /// Locks the state. Fails if the process is dead, or if a fault kills the process now.
     fn before_call(&self) -> io::Result<MutexGuard<'_, State>> {
         let mut state = self.alive()?;
         match state.may_die(self.descriptor.process, Fault::StreamKill) {

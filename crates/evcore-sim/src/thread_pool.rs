@@ -2,8 +2,8 @@
 
 use std::{any::Any, collections::VecDeque, fmt};
 
-/// A job of a pool. It runs when it is called with `None`. Called with a payload, it does not run,
-/// and its result is a panic with this payload.
+/// A job of a pool. Called with `None`, it runs. Called with a payload, it does not run, and its
+/// result is a panic with this payload.
 pub(crate) type SimulatedJob = Box<dyn FnOnce(Option<Box<dyn Any + Send>>) + Send>;
 
 /// A job, by its pool and its index in the table of jobs.
@@ -13,7 +13,6 @@ pub(crate) struct JobId {
     job: u32,
 }
 
-/// All pools and their jobs.
 #[derive(Default)]
 pub(crate) struct ThreadPools {
     pools: Vec<Pool>,
@@ -22,7 +21,6 @@ pub(crate) struct ThreadPools {
     free: Vec<u32>,
 }
 
-/// The threads of one pool.
 #[derive(Debug)]
 struct Pool {
     process: u32,
@@ -32,7 +30,6 @@ struct Pool {
 }
 
 impl ThreadPools {
-    /// Opens a pool of a process.
     pub(crate) fn open(&mut self, process: u32, threads: usize) -> u32 {
         self.pools.push(Pool {
             process,
@@ -46,8 +43,7 @@ impl ThreadPools {
         self.pools[pool as usize].process
     }
 
-    /// Adds a job. If a thread is free, it takes the job, and the job's id is returned. Otherwise
-    /// the job is queued.
+    /// Adds a job. Returns the job's id if a free thread takes the job. Otherwise queues the job.
     pub(crate) fn add(&mut self, pool: u32, job: SimulatedJob) -> Option<JobId> {
         let slot = self.free.pop().unwrap_or_else(|| {
             self.jobs.push(None);
@@ -64,7 +60,7 @@ impl ThreadPools {
         Some(id)
     }
 
-    /// Removes a job that has ended. Returns that job, and the one that its thread runs next.
+    /// Removes a job that has ended. Returns that job, and the next one of its thread.
     pub(crate) fn remove(&mut self, id: JobId) -> (SimulatedJob, Option<JobId>) {
         let job = self.jobs[id.job as usize].take().expect("it ends once");
         self.free.push(id.job);

@@ -6,8 +6,8 @@ use evcore::poller::{Source, Target};
 
 use crate::{fd_table, net::UdpId, sim::Sim, state::State};
 
-/// A UDP socket of the simulated network, with the methods and errors of a non-blocking
-/// [`std::net::UdpSocket`].
+/// A UDP socket of the simulated network. Its methods work as those of a non-blocking
+/// [`std::net::UdpSocket`], with the same errors.
 ///
 /// [`Process::bind_udp`](crate::Process::bind_udp) returns it. Dropping the value closes the
 /// socket. A datagram is lost if no socket is bound to its address when it arrives, or if it does

@@ -1,6 +1,6 @@
 //! The name of a registration.
 
-/// A registration, by its poller and its id there.
+/// A registration, by its poller and the poller's id for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct WatchId {
     pub(crate) poller: u32,

@@ -14,10 +14,8 @@ use crate::{
     trace::{Detail, Event, StepName, Subject},
 };
 
-/// The longest additional time of a slow step.
 const SLOW_STEP_MAX: Duration = Duration::from_millis(200);
 
-/// The longest pause of a worker.
 const PAUSE_MAX: Duration = Duration::from_secs(2);
 
 /// A worker, until its successor takes its place.
@@ -30,14 +28,12 @@ pub(crate) struct Worker<A> {
     due_ns: u64,
     /// The time before which the worker does not run, even if it is due.
     paused_until_ns: u64,
-    /// True if the trace is recorded. It is updated when the state is locked anyway.
+    /// True if the trace is recorded, as of the last lock of the state.
     is_recorded: bool,
 }
 
-/// The position of a worker in its turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// The worker is about to wait.
     Ready,
     /// The worker is in a wait, at most until `until_ns`.
     Waiting {
@@ -104,7 +100,7 @@ impl<A: App> Worker<A> {
         self.process.sim().state().detail(paused);
     }
 
-    /// Ends the worker's wait, if it is in one.
+    /// Ends the worker's wait, if the worker is in one.
     pub(crate) fn interrupt(&mut self, now_ns: u64) -> Option<&mut A> {
         if let Phase::Waiting { until_ns, .. } = &mut self.phase {
             *until_ns = now_ns;
@@ -154,7 +150,6 @@ impl<A: App> Worker<A> {
         }
     }
 
-    /// Runs the worker, which is due.
     pub(crate) fn run(&mut self) {
         match self.phase {
             Phase::Ready => self.begin_wait(),
@@ -166,8 +161,7 @@ impl<A: App> Worker<A> {
         }
     }
 
-    /// Runs the first half of a wait. The duration of the turn that has ended passes during the
-    /// wait.
+    /// Runs the first half of a wait. The duration of the turn that has ended passes in the wait.
     fn begin_wait(&mut self) {
         let app = self.app.as_mut().expect("it is not killed");
         let prepared = app.event_loop().prepare().map(|sleep| sleep.timeout);
@@ -191,7 +185,7 @@ impl<A: App> Worker<A> {
             Err(error) => {
                 drop(state);
                 app.on_wait_error(error);
-                // The worker tries again, as a real one would, but only after the time of a turn.
+                // The worker tries again, but only after the time of a turn.
                 (self.phase, self.due_ns) = (Phase::Ready, turn_end_ns);
             }
         }
@@ -300,7 +294,6 @@ impl<A: App> Worker<A> {
     }
 }
 
-/// The name of a step in the trace.
 fn name_of(step: &Step<SimStream>) -> StepName {
     match step {
         Step::Accepted(new) => StepName::Accepted(new.stream.id()),

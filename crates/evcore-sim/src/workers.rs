@@ -1,9 +1,8 @@
 //! Runs many workers on one thread, in simulated time.
 //!
 //! A worker is a [`Process`] with an application. Each of its turns uses the two halves of
-//! [`EventLoop::wait`]. Between the halves the worker sleeps as it would in the kernel: its
-//! listeners are registered, and it may hold the accept lock. Between any two steps a fault may
-//! pause or kill the worker.
+//! [`EventLoop::wait`]. Between them the worker sleeps as it would in the kernel: its listeners are
+//! registered, and it may hold the accept lock.
 
 use std::{fmt, time::Duration};
 
@@ -48,7 +47,6 @@ pub struct Workers<A> {
     on_death: Box<dyn FnMut(usize)>,
 }
 
-/// Makes the application of a worker from its process and its index.
 type Start<A> = dyn FnMut(&Process, usize) -> A;
 
 impl<A: App> Workers<A> {
@@ -72,8 +70,8 @@ impl<A: App> Workers<A> {
         workers
     }
 
-    /// Sets the hook that the parent calls when it notices a death. It gets the index of the dead
-    /// worker.
+    /// Sets the hook that the parent calls when it notices a death. The hook gets the index of the
+    /// dead worker.
     ///
     /// At that time the worker's lock and membership of a [`SimGroup`](crate::SimGroup) are
     /// released, and its successor does not exist yet. Release the worker's line of a
@@ -91,7 +89,7 @@ impl<A: App> Workers<A> {
     /// Runs the workers until `condition` holds, for at most `limit` of simulated time. Returns
     /// whether the condition holds.
     ///
-    /// The condition is checked each time that a worker or a client has run.
+    /// The condition is checked at the beginning, and each time that a worker or a client has run.
     pub fn run_until(&mut self, limit: Duration, mut condition: impl FnMut(&Self) -> bool) -> bool {
         let until_ns = whole_ns(self.sim.now().saturating_add(limit));
         self.run(until_ns, Some(&mut condition))
@@ -108,20 +106,21 @@ impl<A: App> Workers<A> {
         true
     }
 
-    /// The application of a worker, or `None` if the worker was killed.
+    /// The application of a worker. `None` if the worker was killed and its successor has not
+    /// started.
     #[must_use]
     pub fn app(&self, index: usize) -> Option<&A> {
         self.workers[index].app()
     }
 
-    /// The application of a worker, or `None` if the worker was killed. The worker's wait ends, as
-    /// by a signal.
+    /// The application of a worker. `None` if the worker was killed and its successor has not
+    /// started. The worker's wait ends, as by a signal.
     pub fn app_mut(&mut self, index: usize) -> Option<&mut A> {
         let now_ns = whole_ns(self.sim.now());
         self.workers[index].interrupt(now_ns)
     }
 
-    /// The applications of the workers that were not killed, with their indices.
+    /// The applications of all workers that are not dead, with the workers' indices.
     pub fn apps(&self) -> impl Iterator<Item = (usize, &A)> {
         let workers = self.workers.iter().enumerate();
         workers.filter_map(|(index, worker)| Some((index, worker.app()?)))
@@ -145,9 +144,10 @@ impl<A: App> Workers<A> {
         self.workers.iter().all(Worker::is_done)
     }
 
-    /// Kills a worker. The kernel closes the worker's descriptors. A lock that the worker held
-    /// stays locked until the parent notices the death. Then its successor starts. If the worker
-    /// has exited, this does nothing.
+    /// Kills a worker. The kernel closes its descriptors, except idle connections that a
+    /// [store](Process::set_store) keeps. A lock that the worker held stays locked until the parent
+    /// notices the death. Then the successor starts. This does nothing if the worker is dead or has
+    /// exited.
     pub fn kill(&mut self, index: usize) {
         self.workers[index].kill();
     }
@@ -159,8 +159,8 @@ impl<A: App> Workers<A> {
         self.workers[index].pause_until(until_ns);
     }
 
-    /// Lets time pass until a worker is due, or until an event that may make one due. If
-    /// `to_clients` is set, also until a client has run.
+    /// Lets time pass until a worker is due, at most until `until_ns`. If `to_clients` is set, also
+    /// stops when a client may have run.
     fn next(&mut self, until_ns: u64, to_clients: bool) -> Next {
         let mut state = self.sim.state();
         loop {
@@ -201,8 +201,7 @@ impl<A: App> Workers<A> {
     }
 }
 
-/// Marks in the trace the time at which the workers are dropped. Later entries only show what their
-/// destructors close.
+/// Marks in the trace the time at which the workers are dropped.
 struct EndOfRun(Sim);
 
 impl Drop for EndOfRun {
@@ -216,13 +215,10 @@ impl Drop for EndOfRun {
     }
 }
 
-/// The next event of the simulation.
 enum Next {
-    /// This worker is due.
     Worker(usize),
     /// A client may have run.
     Client,
-    /// The time is over.
     TimeUp,
 }
 

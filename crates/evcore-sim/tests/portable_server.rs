@@ -85,8 +85,7 @@ impl<L: Acceptor<Stream: Transport>> Counter<L> {
 }
 
 impl<S: Transport> Conn<S> {
-    /// Reads once and answers. Returns the interest that the connection has now. An error ends the
-    /// connection.
+    /// Reads once and answers. Returns the connection's interest. An error ends the connection.
     fn progress(&mut self, ready: Ready) -> io::Result<Interest> {
         if ready.is_readable() && self.answer.is_empty() && !self.is_at_eof {
             self.read()?;
@@ -145,7 +144,6 @@ fn a_generic_server_serves_on_sockets() {
     }
 }
 
-/// Serves one client on sockets. Returns the answer that it received.
 fn serve_one_client(kind: BackendKind) -> Result<String, Box<dyn Error>> {
     let listener = Listener::bind("127.0.0.1:0")?;
     let Address::Tcp(address) = listener.local_addr().clone() else {
@@ -198,7 +196,6 @@ fn a_generic_server_sends_only_correct_answers_under_all_faults() {
     );
 }
 
-/// Runs one client to its end.
 fn run(sim: &Sim) -> ScriptHandle {
     let address = SocketAddr::from(([10, 0, 0, 1], 7));
     let mut workers = Workers::new(sim, 2, move |process, _| {

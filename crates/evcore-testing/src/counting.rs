@@ -17,7 +17,7 @@ thread_local! {
 
 static WATCHED_ALLOCATIONS: AtomicUsize = AtomicUsize::new(0);
 
-/// The allocator of the system with counters. A test program installs it:
+/// An allocator that counts, and calls the system's. A test program installs it:
 ///
 /// ```
 /// use evcore_testing::{CountingAllocator, allocations};
@@ -38,7 +38,8 @@ pub fn allocations() -> usize {
     ALLOCATIONS.get()
 }
 
-/// The bytes that this thread has allocated and not freed. Only differences are meaningful.
+/// The bytes that this thread has allocated, minus those that it has freed. Only differences are
+/// meaningful, because threads free each other's memory.
 #[must_use]
 pub fn bytes_in_use() -> usize {
     BYTES.get()
@@ -49,15 +50,14 @@ pub fn watch_this_thread() {
     WATCHED.set(true);
 }
 
-/// The number of allocations of all watched threads, each counted from its call of
-/// [`watch_this_thread`]. Any thread may call this function.
+/// The number of allocations of all watched threads, each since its call of [`watch_this_thread`].
 #[must_use]
 pub fn watched_allocations() -> usize {
     WATCHED_ALLOCATIONS.load(Ordering::Relaxed)
 }
 
 fn count(allocated: usize, freed: usize) {
-    // After a thread has dropped its thread-local variables, its allocations are not counted.
+    // `try_with`, because an allocator must not panic when the thread has destroyed its variables.
     let _ = BYTES.try_with(|bytes| {
         bytes.set(bytes.get().wrapping_add(allocated).wrapping_sub(freed));
     });

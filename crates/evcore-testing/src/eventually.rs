@@ -8,8 +8,8 @@ use std::{
 /// Time that a test waits for a condition before it fails; long, because the machine may be busy.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The time for which a waiting test only yields, and then the pause between two tries. A thread
-/// that only yields takes a CPU away from the processes that it waits for.
+/// The time for which [`eventually`] yields at first, and then its pause between two tries. A
+/// thread that only yields takes a CPU away from the processes that it waits for.
 const PAUSE: Duration = Duration::from_millis(1);
 
 /// Waits until `condition` returns true. `what` describes the condition in the panic message.

@@ -15,9 +15,9 @@ macro_rules! named_tests {
     };
 }
 
-/// Runs the tests one after another, and prints their results as the standard harness does. If
-/// there is a word among the `arguments`, only tests whose names contain it run. Fails if no test
-/// runs.
+/// Runs the tests one after another, and prints their results as the standard harness does. If an
+/// argument does not begin with `-`, only tests whose names contain the first such argument run.
+/// Fails if no test runs.
 pub fn run_named_tests(
     tests: impl IntoIterator<Item = NamedTest>,
     arguments: &[String],

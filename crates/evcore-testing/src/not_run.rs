@@ -7,9 +7,8 @@ use std::{
 
 /// Reports that the calling test cannot run here, or that one of its attempts did not count.
 ///
-/// `cargo xtask test` lists these reports at the end of its output.
-///
-/// Call it on the test's own thread, because the report takes the test's name from the thread.
+/// `cargo xtask test` lists these reports at the end of its output. Call this on the test's own
+/// thread, because the report takes the test's name from the thread.
 pub fn not_run(reason: &str) {
     let thread = thread::current();
     let name = thread.name().unwrap_or("a test");

@@ -7,17 +7,16 @@ use std::{
 
 use crate::not_run;
 
-/// Time that a test adds to each promised time. (A promised time is, for example, the delay after
-/// which another worker accepts.)
+/// The time that [`assert_within`] adds to a promised time, for example to the delay after which
+/// another worker accepts.
 ///
-/// The slice covers what no promise includes: the turn under way, and the start of a process in
-/// place of a dead one. On a busy machine everything takes longer, so the sum is multiplied by 1
-/// plus the number of runnable threads per processor. The result exceeds the promised time by at
-/// most [`SLICES_MAX`].
+/// It covers what no promise includes, such as the turn under way. On a busy machine everything
+/// takes longer, so the sum is multiplied by 1 plus the number of runnable threads per processor.
+/// The result exceeds the promised time by at most [`SLICES_MAX`].
 pub const SLICE: Duration = Duration::from_millis(250);
 
-/// The maximum that is added to a promised time. It is far below the minute of
-/// [`PATIENCE`](crate::PATIENCE), so that a test fails if the promised event is a minute late.
+/// The maximum that is added to a promised time. It is far below [`PATIENCE`](crate::PATIENCE), so
+/// that a test fails if the promised event is a minute late.
 pub const SLICES_MAX: Duration = Duration::from_secs(5);
 
 fn longest(promised: Duration, threads_per_processor: Option<f64>) -> Duration {
@@ -27,14 +26,14 @@ fn longest(promised: Duration, threads_per_processor: Option<f64>) -> Duration {
 }
 
 /// Returns whether more than two threads per processor want to run, or their number is unknown. On
-/// such a machine, a test of what happens on an idle machine cannot succeed.
+/// such a machine, a test of an idle server cannot succeed.
 #[must_use]
 pub fn is_busy() -> bool {
     threads_per_processor().is_none_or(|threads| threads > 2.0)
 }
 
 /// The number of threads per processor that run or could run: now, or the average of the last
-/// minute, whichever is more. `None` if the system does not count them as Linux does.
+/// minute, whichever is more. `None` without Linux's `/proc/loadavg`.
 fn threads_per_processor() -> Option<f64> {
     let load = fs::read_to_string("/proc/loadavg").ok()?;
     let mut words = load.split_whitespace();
@@ -44,11 +43,11 @@ fn threads_per_processor() -> Option<f64> {
     Some(average.max(now) / processors as f64)
 }
 
-/// Asserts that an event that has just happened came in the `promised` time after `since`.
+/// Asserts that an event that has just happened came within the `promised` time after `since`.
 ///
 /// # Panics
 ///
-/// If it came later, even with the time that is added to a promised time (see [`SLICE`]).
+/// If it came later than the longest time that [`SLICE`] describes.
 #[track_caller]
 pub fn assert_within(what: &str, promised: Duration, since: Instant) {
     let took = since.elapsed();
@@ -58,18 +57,17 @@ pub fn assert_within(what: &str, promised: Duration, since: Instant) {
     }
 }
 
-/// The maximum number of attempts.
 const ATTEMPTS_MAX: u32 = 20;
 
 /// Makes attempts until one takes at most `limit`, and fails if that attempt failed. An example is
-/// a test that must do something within the second of grace that a server gives to a connection.
+/// a test that must act within the second of grace that a server gives to a connection.
 ///
-/// `attempt` returns the time that it took, and its result. An attempt that took longer is listed
-/// in the summary of `cargo xtask test`, and repeated.
+/// `attempt` returns the time that it took, and its result. An attempt that took longer than
+/// `limit` is repeated, and listed in the summary of `cargo xtask test`.
 ///
 /// # Panics
 ///
-/// With the failure of the attempt that was in time, or after 20 late ones.
+/// With the failure of the attempt that was in time, or after 20 late attempts.
 #[track_caller]
 pub fn in_time(limit: Duration, attempt: impl FnMut() -> (Duration, Result<(), String>)) {
     attempts(limit, attempt, not_run);

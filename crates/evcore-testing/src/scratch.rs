@@ -11,16 +11,16 @@ use std::{
 pub struct Scratch(PathBuf);
 
 impl Scratch {
-    /// Creates a new directory whose name contains `name`.
+    /// Creates a new directory for temporary files, whose name contains `name`.
     ///
     /// # Panics
     ///
-    /// If the directory for temporary files is not writable.
+    /// If the directory cannot be created.
     #[must_use]
     pub fn new(name: &str) -> Self {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        // The path is short, because the path of a Unix socket in the directory must fit into some
+        // The name is short, because the path of a Unix socket in the directory must fit into some
         // 100 bytes.
         let directory = format!("evcore-{}-{number}-{name}", std::process::id());
         let path = std::env::temp_dir().join(directory);

@@ -1,6 +1,7 @@
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// Sets a flag when it is dropped, even if its thread panics. Threads that look at the flag then end.
+/// Sets a flag when it is dropped, even if its thread panics, so that threads that look at the flag
+/// end.
 #[derive(Debug)]
 pub struct SetOnDrop<'a>(pub &'a AtomicBool);
 

@@ -4,7 +4,7 @@ use std::process::{Command, Stdio};
 
 /// Returns whether strace is installed and may trace processes here.
 ///
-/// Runs `true` under strace. This program always succeeds, so a failure is one of strace itself.
+/// Runs `true` under strace. `true` never fails, so a failure is one of strace.
 #[must_use]
 pub fn strace_works() -> bool {
     Command::new("strace")

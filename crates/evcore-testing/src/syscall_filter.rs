@@ -1,11 +1,10 @@
-//! Makes system calls fail in a thread and in the processes that it starts, by a seccomp filter
-//! (Linux).
+//! Makes system calls fail in a thread and in its descendants, by a seccomp filter (Linux).
 
 #![allow(unsafe_code, reason = "a seccomp filter is installed")]
 
 use libc::{BPF_ABS, BPF_JEQ, BPF_JMP, BPF_JSET, BPF_K, BPF_LD, BPF_RET, BPF_W, c_int, c_long};
 
-/// The offsets, in the filter's input, of the call's number and of the low half of `mmap`'s flags.
+/// The offsets in `seccomp_data` of the call's number, and of the low half of `mmap`'s flags.
 const NUMBER_AT: u32 = 0;
 const MMAP_FLAGS_AT: u32 = if cfg!(target_endian = "little") {
     40
@@ -13,8 +12,8 @@ const MMAP_FLAGS_AT: u32 = if cfg!(target_endian = "little") {
     44
 };
 
-/// Runs `claim` in a thread in which `call` fails with `errno`. The call also fails in the
-/// processes that the thread starts. If `call` is `mmap`, only calls for shared memory fail.
+/// Runs `claim` in a thread in which `call` fails with `errno`. The call also fails in the threads
+/// and processes that this thread starts. If `call` is `mmap`, only calls for shared memory fail.
 ///
 /// # Panics
 ///
@@ -51,7 +50,6 @@ fn filter(call: c_long, errno: c_int) -> Vec<libc::sock_filter> {
     filter
 }
 
-/// An instruction. If its condition is false, it skips `jump_if_not` instructions.
 fn step(code: u32, k: u32, jump_if_not: u8) -> libc::sock_filter {
     libc::sock_filter {
         code: u16::try_from(code).expect("an instruction"),

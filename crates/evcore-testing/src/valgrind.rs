@@ -11,7 +11,7 @@ const INSIDE: &str = "EVCORE_INSIDE_VALGRIND";
 
 /// Runs `work` under valgrind, in a process that runs only the calling test.
 ///
-/// On a machine without valgrind, the test is reported as not run.
+/// If valgrind cannot be started, the test is reported as not run.
 ///
 /// # Panics
 ///
@@ -25,8 +25,8 @@ pub fn under_valgrind(work: impl FnOnce()) {
     let program = env::current_exe().expect("the path of the test program");
     let mut valgrind = Command::new("valgrind");
     valgrind.args(["--tool=none", "--quiet"]).arg(program);
-    // Two threads, because with one the harness may run the test on the main thread, which does not
-    // have the test's name.
+    // With one thread, the harness may run the test on the main thread, which does not have the
+    // test's name.
     valgrind.args(["--exact", test, "--test-threads=2"]);
     match valgrind.env(INSIDE, "1").output() {
         Ok(output) => {

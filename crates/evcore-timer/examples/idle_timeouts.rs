@@ -31,7 +31,7 @@ fn main() {
         let wait = Duration::from_nanos(timers.due_at_ns()).saturating_sub(start.elapsed());
         let event = events.recv_timeout(wait);
         let now_ns = elapsed_ns(start);
-        // An event of a connection that is closed already is stale.
+        // An event of a closed connection is stale.
         if let Some(connection) = event.ok().filter(|id| !closed.contains(id)) {
             last_active[connection as usize] = Instant::now();
             timers.arm(connection, IDLE_TIMER, now_ns, IDLE);
@@ -48,7 +48,7 @@ fn main() {
     assert_eq!(closed, [0, 1, 2], "each connection is closed once");
 }
 
-/// The current time, on the scale of the timers.
+/// The current time of the timers' clock.
 fn elapsed_ns(start: Instant) -> u64 {
     u64::try_from(start.elapsed().as_nanos()).expect("it does not run for 584 years")
 }

@@ -1,8 +1,8 @@
 //! Tables that grow without copying.
 //!
-//! A `Vec` that grows copies all that it holds, and has room for twice as much afterwards. That is
-//! a long call, and it takes memory for ids that may never be used. So a table here is a list of
-//! blocks. Growing allocates a block, and the other blocks stay where they are.
+//! A `Vec` that grows copies all its values, which takes long, and makes room for ids that may
+//! never be used. So a table here is a list of blocks: growing allocates a block, and the other
+//! blocks stay where they are.
 
 mod sparse;
 
@@ -25,13 +25,11 @@ impl<T: Copy, const N: usize> Block<T, N> {
         Box::new(Self([value; N]))
     }
 
-    /// The value at an index of the table that is in this block.
     #[inline]
     fn at(&self, index: u32) -> &T {
         &self.0[index as usize % N]
     }
 
-    /// Like [`at`](Self::at), but mutable.
     #[inline]
     fn at_mut(&mut self, index: u32) -> &mut T {
         &mut self.0[index as usize % N]
@@ -39,7 +37,7 @@ impl<T: Copy, const N: usize> Block<T, N> {
 }
 
 impl<T: Copy, const N: usize> Blocks<T, N> {
-    /// The number of values of a block. It is a `u32` like the indices, which saves instructions.
+    /// `N` as a `u32` like the indices, which saves instructions.
     #[expect(clippy::cast_possible_truncation, reason = "some thousands at most")]
     const BLOCK: u32 = N as u32;
 
@@ -64,49 +62,43 @@ impl<T: Copy, const N: usize> Blocks<T, N> {
         self.blocks.len() * N
     }
 
-    /// The value at `index`; `None` beyond the table.
     #[inline]
     pub(crate) fn get(&self, index: u32) -> Option<&T> {
         Some(&self.blocks.get(Self::block_of(index))?.0[Self::place_in_block(index)])
     }
 
-    /// Like [`get`](Self::get), but mutable.
     #[inline]
     pub(crate) fn get_mut(&mut self, index: u32) -> Option<&mut T> {
         Some(&mut self.blocks.get_mut(Self::block_of(index))?.0[Self::place_in_block(index)])
     }
 
-    /// The value at an index that the table has.
     #[inline]
     pub(crate) fn at(&self, index: u32) -> &T {
         &self.blocks[Self::block_of(index)].0[Self::place_in_block(index)]
     }
 
-    /// Like [`at`](Self::at), but mutable.
     #[inline]
     pub(crate) fn at_mut(&mut self, index: u32) -> &mut T {
         &mut self.blocks[Self::block_of(index)].0[Self::place_in_block(index)]
     }
 
-    /// The block of an index that the table has. It has the value at `index % N`.
+    /// The block of an index, which has the index's value at `index % N`.
     #[inline]
     pub(crate) fn block(&self, index: u32) -> &[T; N] {
         &self.blocks[Self::block_of(index)].0
     }
 
-    /// Like [`block`](Self::block), but mutable; `None` beyond the table.
     #[inline]
     pub(crate) fn get_block_mut(&mut self, index: u32) -> Option<&mut [T; N]> {
         Some(&mut self.blocks.get_mut(Self::block_of(index))?.0)
     }
 
-    /// Like [`block`](Self::block), but mutable.
     #[inline]
     pub(crate) fn block_mut(&mut self, index: u32) -> &mut [T; N] {
         &mut self.blocks[Self::block_of(index)].0
     }
 
-    /// The values from `start` to `end`, which must be in one block of the table.
+    /// The values of a range, which must be in one block of the table.
     #[inline]
     pub(crate) fn within_block(&self, start: usize, end: usize) -> &[T] {
         let first = start % N;
@@ -121,25 +113,22 @@ impl<T: Copy, const N: usize> Blocks<T, N> {
         }
     }
 
-    /// Appends a block.
     fn push(&mut self, block: Box<Block<T, N>>) {
         self.blocks.push(block);
     }
 
-    /// The number of the block that an index is in.
     #[inline]
     const fn number_of(index: u32) -> u32 {
         index / Self::BLOCK
     }
 
-    /// The number of the block that would be appended next.
+    /// The number of the block that is appended next.
     #[expect(clippy::cast_possible_truncation, reason = "indices have 32 bits")]
     #[inline]
     fn next_number(&self) -> u32 {
         self.blocks.len() as u32
     }
 
-    /// Overwrites all values.
     pub(crate) fn fill(&mut self, value: T) {
         for block in &mut self.blocks {
             block.0.fill(value);
@@ -153,7 +142,7 @@ impl<T: Copy, const N: usize> Blocks<T, N> {
     }
 }
 
-/// Prints the length without the values, because they are many.
+/// Prints no values, because they are many.
 impl<T, const N: usize> fmt::Debug for Blocks<T, N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Blocks")

@@ -1,22 +1,22 @@
 //! nginx's rule: a re-arm by less than a slack is ignored.
 //!
-//! `ngx_event_add_timer` leaves a timer in the tree if the new deadline is less than 300 ms away from
-//! the old one.
+//! `ngx_event_add_timer` leaves a timer in the tree if the new deadline is less than 300 ms away
+//! from the old one.
 
 use crate::queue::TimerQueue;
 
-/// Wraps any queue, and ignores a re-arm by less than a slack, so that a timer may fire early or late by
-/// less than the slack.
+/// Wraps any queue, and ignores a re-arm by less than a slack, so that a timer may fire early or
+/// late by less than the slack.
 ///
 /// # Differences
 ///
 /// - If an armed timer is armed again less than the slack away from its deadline, earlier or later,
-///   nothing changes: it keeps its deadline and its place among equals. At exactly the slack it
+///   the timer keeps its deadline and its place among equals. At exactly the slack, the timer
 ///   moves.
-/// - New deadlines are compared with the one in the queue, so small steps do not add up: a timer
-///   fires less than the slack before or after the deadline that it was last armed with.
-/// - This also holds within a phase: a timer that is due and not yet popped still fires with its
-///   old deadline if a handler moves it by less than the slack.
+/// - New deadlines are compared with the one in the queue, so small steps do not add up: a timer is
+///   due less than the slack before or after the deadline that it was last armed with.
+/// - The rule also holds within a phase: a timer that is due and not yet popped still fires with
+///   its old deadline if a handler moves the timer by less than the slack.
 ///
 /// With a slack of 0 every re-arm moves the timer. Periodic timers of a
 /// [`TimerHeap`](crate::TimerHeap) cannot be armed through the wrapper.
@@ -41,7 +41,7 @@ pub struct Coalesced<Q> {
 }
 
 impl<Q: TimerQueue> Coalesced<Q> {
-    /// Wraps a queue; re-arming by less than `slack` ticks is ignored from now on.
+    /// Wraps a queue. A re-arm by less than `slack` ticks is ignored from then on.
     #[must_use]
     pub fn new(queue: Q, slack: u64) -> Self {
         Self { queue, slack }
@@ -111,7 +111,7 @@ mod tests {
     use crate::oracle::{TestedQueue, assert_agrees, config, scripts};
     use crate::{Lazy, TimerHeap, TimerTree, TimerWheel};
 
-    /// The slack in the scripts, which is large enough for many re-arms.
+    /// Large enough that many re-arms of the scripts are ignored.
     const SLACK: u64 = 50;
 
     impl<Q: TestedQueue> TestedQueue for Coalesced<Q> {

@@ -1,7 +1,7 @@
 //! Any queue with ids that are far apart, compared with the oracle.
 //!
-//! The scripts have few ids. Here some of them are in adjacent blocks of the tables, and the others
-//! are millions apart.
+//! A third of the scripts' ids are in adjacent blocks of the tables, and the others are millions
+//! apart.
 
 use proptest::prelude::*;
 
@@ -14,7 +14,7 @@ use crate::{
     wheel::TimerWheel,
 };
 
-/// Passes each id on as another one, far from the others.
+/// Passes each id on as another one.
 #[derive(Debug)]
 struct FarApart<Q>(Q);
 
@@ -85,8 +85,7 @@ impl<Q: TimerQueue> TimerQueue for FarApart<Q> {
 }
 
 proptest! {
-    // A fourth of the usual number of cases, because the tables are large and each step checks all
-    // of them.
+    // A fourth of the usual cases, because the tables are large and each step checks all of them.
     #![proptest_config(ProptestConfig { cases: config().cases / 4, ..config() })]
 
     #[test]

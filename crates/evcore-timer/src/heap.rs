@@ -1,16 +1,7 @@
 //! Go's timer queue: a four-ary heap with periodic timers.
 //!
 //! The keys are in the heap itself, four siblings side by side, so a step down reads neighbouring
-//! memory and no other table.
-//!
-//! # Guarantees
-//!
-//! - The order is total, by deadline and then by arming;
-//!   [`next_deadline`](TimerQueue::next_deadline) is exact and costs a load.
-//! - `arm` takes at most log₄ n steps up or down, and no step for a deadline later than all others,
-//!   which is the usual case. `disarm` and a timer that fires take at most log₄ n steps.
-//! - A timer that is armed for a deadline that has passed goes on a separate heap. If a phase was left
-//!   early, the first calls of the next phase merge these timers into one heap, at most 8 a call.
+//! memory and no other table. Timers that are overdue when they are armed are on separate heaps.
 
 #[cfg(test)]
 mod tests;
@@ -27,26 +18,27 @@ use crate::rows::Rows;
 ///
 /// # Periodic timers
 ///
-/// A timer armed by [`arm_periodic`](Self::arm_periodic) stays armed when it fires.
-/// It fires once however many of its periods have passed, and then keeps to its grid: the next
-/// deadline is the first after `now` that is a whole number of periods after the one that fired.
-/// This is the rule of Go's tickers.
-/// If the next deadline would be above [`u64::MAX`], the timer is disarmed.
+/// A timer armed by [`arm_periodic`](Self::arm_periodic) stays armed when it fires. It fires once,
+/// however many of its periods have passed. The next deadline is the first after `now` that is a
+/// whole number of periods after the one that fired. This is the rule of Go's tickers. If the next
+/// deadline would be above [`u64::MAX`], the timer is disarmed.
 ///
 /// `arm`, `reinsert_in_phase` and `disarm` make a timer non-periodic; `clear` does so for all.
 ///
 /// # Cost
 ///
-/// `next_deadline` is a load; `arm`, `disarm` and a timer that fires take at most log₄ n steps.
+/// `next_deadline` is a few loads. `arm`, `disarm` and a timer that fires take at most log₄ n
+/// steps, and twice as many if the timer moves to another heap.
 ///
-/// If a phase is left early, the next phase inserts again all timers that were armed for ticks at or
-/// before the latest `now`. A call inserts at most 8 of them, and then [pauses](TimerQueue::has_more).
+/// A timer that is armed for a tick at or before the latest `now` is on a separate heap. If a phase
+/// is left early, the next phase may insert such timers again, at most 8 in a call, which then
+/// [pauses](TimerQueue::has_more).
 ///
 /// # Memory
 ///
-/// 24 bytes for each armed timer, 4 for each id, in runs of 128 ids, and 8 for each id of a periodic
-/// timer, in blocks of 512. Ids are found as in [`TimerTree`](crate::TimerTree#memory). The tables grow
-/// by up to 4 KiB, copy no timer, and do not shrink.
+/// 24 bytes for each armed timer, 4 for each id, in runs of 128 ids, and 8 for each id of a
+/// periodic timer, in blocks of 512. Ids are found as in [`TimerTree`](crate::TimerTree#memory).
+/// The tables grow by up to 4 KiB, copy no timer, and do not shrink.
 ///
 /// # Example
 ///
@@ -71,7 +63,7 @@ pub struct TimerHeap {
     main: Heap,
     // Invariant: of timers with equal deadlines, those on `main` were armed before these.
     overdue: Overdue,
-    /// All tables and heaps use rows in place of ids.
+    /// The tables and heaps use rows in place of ids.
     rows: Rows,
     // Invariant: it has a place for each row.
     places: PlaceTable,
@@ -79,16 +71,15 @@ pub struct TimerHeap {
     periods: SparseBlocks<u64, PERIODS_BLOCK>,
     /// True if a timer was ever periodic. Until then, arming does not look up a period.
     has_periods: bool,
-    /// The number of insertions, which orders equal deadlines. At one per nanosecond, the number
-    /// suffices for 584 years.
+    /// Number of insertions on `main`, which orders equal deadlines.
     insertions: u64,
-    /// The latest `now` so far. A timer that is armed for a tick at or before it is overdue.
+    /// The highest `now` so far. A timer that is armed for a tick at or before it is overdue.
     horizon: u64,
     /// `now` of the current phase.
     phase: Option<u64>,
     has_more: bool,
-    /// The most timers that one call admits to a phase. Tests lower it, so that short scripts
-    /// pause.
+    /// Maximum number of timers that one call admits to a phase. Tests lower it, so that short
+    /// scripts pause.
     admit_max: usize,
     armed: usize,
 }
@@ -102,12 +93,11 @@ const PERIODS_BLOCK: usize = 512;
 /// Number of places in a block: 4 KiB.
 const PLACES_BLOCK: usize = 1024;
 
-/// The place of each timer.
 #[derive(Clone, Debug)]
 struct PlaceTable(Blocks<u32, PLACES_BLOCK>);
 
 impl PlaceTable {
-    /// The value of the place of a timer that is not armed.
+    /// The value of an unarmed timer.
     const NONE: u32 = u32::MAX;
 
     #[inline]
@@ -140,11 +130,10 @@ impl TimerHeap {
         Self::with_capacity(0)
     }
 
-    /// Creates an empty heap with memory for the ids below `ids`, so that arming these allocates
-    /// nothing. Higher ids make the tables grow.
+    /// Creates an empty heap with memory for the ids below `ids`. Higher ids make the tables grow.
     ///
-    /// Two things still allocate: the first periodic timers, and a new maximum of timers that are armed
-    /// for ticks at or before the latest `now`.
+    /// Arming these ids allocates nothing, with two exceptions: the first periodic timers, and a
+    /// new maximum of timers that were armed for ticks at or before the latest `now`.
     ///
     /// # Panics
     ///
@@ -199,7 +188,6 @@ impl TimerHeap {
         period.filter(|&period| period > 0)
     }
 
-    /// The row of an id. The tables grow to hold it.
     #[inline]
     fn admit(&mut self, id: u32) -> u32 {
         match self.rows.find(id) {
@@ -229,7 +217,6 @@ impl TimerHeap {
         }
     }
 
-    /// The deadline of the timer at a place.
     #[inline]
     fn deadline_at(&self, place: Place) -> u64 {
         if place.heap() == MAIN {
@@ -260,8 +247,8 @@ impl TimerHeap {
         }
     }
 
-    /// Takes a timer off its heap, or counts it as armed if it is on none. Its place in the table
-    /// stays as it was.
+    /// Takes a timer off its heap, or counts it as armed if it is on none. Does not change the
+    /// table of places.
     fn take_off_or_count(&mut self, place: Option<Place>) {
         match place {
             Some(place) => self.take_off(place),
@@ -277,7 +264,6 @@ impl TimerHeap {
         }
     }
 
-    /// Puts a timer on the heap for its deadline.
     #[inline]
     fn insert_by_deadline(&mut self, row: u32, deadline: u64) {
         if deadline > self.horizon {
@@ -294,7 +280,7 @@ impl TimerHeap {
         self.overdue.begin_phase();
     }
 
-    /// The row and the deadline of the timer that fires next in this phase.
+    /// The row and the deadline of the next timer of this phase.
     fn first_due(&self, now: u64) -> Option<(u32, u64)> {
         let main = self.main.first().map(|first| (first.id, first.deadline));
         let first = match (main, self.overdue.first_due()) {
@@ -304,8 +290,6 @@ impl TimerHeap {
         first.filter(|&(_, deadline)| deadline <= now)
     }
 
-    /// Arms a timer that has fired for its next period, if it is periodic, and disarms it
-    /// otherwise.
     fn rearm_or_remove(&mut self, row: u32, deadline: u64, now: u64) {
         let next = self
             .period_at(row)
@@ -436,7 +420,6 @@ fn next_on_grid(when: u64, period: u64, now: u64) -> Option<u64> {
 
 #[cfg(test)]
 impl TimerHeap {
-    /// A heap that admits so few timers per call that short scripts make it pause.
     pub(crate) fn with_pauses() -> Self {
         Self {
             admit_max: 2,
@@ -444,7 +427,6 @@ impl TimerHeap {
         }
     }
 
-    /// Panics if an invariant does not hold.
     pub(crate) fn verify(&self) {
         let place_of = |row| self.places.get(row);
         self.main.verify(place_of);

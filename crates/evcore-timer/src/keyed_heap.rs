@@ -2,21 +2,19 @@
 //!
 //! Entry `i` is the parent of entries `4 i + 1` to `4 i + 4`. The table begins with three unused
 //! entries, so that the four children of an entry are in one block. An entry contains its whole
-//! key, so a comparison reads only the heap. The table of places is only written.
+//! key, so a comparison reads no other table.
 
 use crate::blocks::Blocks;
 use crate::queue::ID_MAX;
 
-/// The number of children of an entry.
 const BRANCHES: usize = 4;
 
-/// Number of entries of the table before the first one of the heap.
+/// Number of unused entries at the beginning of the table.
 const OFFSET: usize = BRANCHES - 1;
 
 /// Number of entries in a block: 3 KiB.
 const BLOCK: usize = 128;
 
-/// A timer with its key.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entry {
     pub(crate) deadline: u64,
@@ -49,7 +47,7 @@ impl Entry {
 pub(crate) struct Place(u32);
 
 impl Place {
-    /// The highest place. Higher bits are free for marks of the table that holds places.
+    /// The highest value of a place's bits. Higher values are free for marks.
     pub(crate) const MAX: u32 = ID_MAX << 2 | 3;
 
     #[inline]
@@ -84,13 +82,10 @@ impl Place {
     }
 }
 
-/// A table with the place of each timer.
 pub(crate) trait Places {
-    /// Records that the entry of `id` is at `place` now.
     fn set_place(&mut self, id: u32, place: Place);
 }
 
-/// A heap with its number.
 #[derive(Clone, Debug)]
 pub(crate) struct Heap {
     // Invariant: no entry is before its parent.
@@ -100,7 +95,7 @@ pub(crate) struct Heap {
 }
 
 impl Heap {
-    /// An empty heap. Allocates nothing.
+    /// An empty heap, which allocates nothing.
     pub(crate) const fn new(number: u8) -> Self {
         assert!(
             number < 4,
@@ -120,13 +115,11 @@ impl Heap {
         heap
     }
 
-    /// The earliest entry.
     #[inline]
     pub(crate) fn first(&self) -> Option<&Entry> {
         (self.len > 0).then(|| self.at(0))
     }
 
-    /// The entry at an index that the heap has.
     #[inline]
     pub(crate) fn at(&self, index: usize) -> &Entry {
         self.entries.at(position(index))
@@ -142,12 +135,11 @@ impl Heap {
         self.len
     }
 
-    /// Removes all entries, and leaves their places as they were.
+    /// Removes all entries. Does not change the places.
     pub(crate) fn clear(&mut self) {
         self.len = 0;
     }
 
-    /// Adds an entry.
     pub(crate) fn push(&mut self, entry: Entry, places: &mut impl Places) {
         let last = self.len;
         self.len += 1;
@@ -155,7 +147,7 @@ impl Heap {
         self.sift_up(last, entry, places);
     }
 
-    /// Removes an entry, and leaves its place as it was.
+    /// Removes an entry. Does not change its place.
     pub(crate) fn remove(&mut self, index: usize, places: &mut impl Places) {
         self.len -= 1;
         if index < self.len {
@@ -164,7 +156,7 @@ impl Heap {
         }
     }
 
-    /// Removes the earliest entry, and leaves its place as it was.
+    /// Removes the earliest entry. Does not change its place.
     pub(crate) fn pop(&mut self, places: &mut impl Places) -> Option<Entry> {
         let first = *self.first()?;
         self.remove(0, places);
@@ -232,7 +224,6 @@ impl Heap {
         places.set_place(entry.id, Place::new(self.number, index));
     }
 
-    /// Makes the table hold `len` entries of the heap.
     #[inline]
     fn cover(&mut self, len: usize) {
         if len + OFFSET > self.entries.len() {
@@ -240,7 +231,7 @@ impl Heap {
         }
     }
 
-    /// Panics if an entry is before its parent, or `place_of` is wrong.
+    /// Panics if an entry is before its parent, or if `place_of` returns a wrong place.
     #[cfg(test)]
     pub(crate) fn verify(&self, place_of: impl Fn(u32) -> Option<Place>) {
         for (index, entry) in self.iter().enumerate() {
@@ -251,14 +242,13 @@ impl Heap {
         }
     }
 
-    /// All entries, in no particular order.
     #[cfg(test)]
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Entry> {
         (0..self.len).map(|index| self.at(index))
     }
 }
 
-/// The position in the table of the entry with this index on the heap.
+/// The position in the table of an entry of the heap.
 #[inline]
 fn position(index: usize) -> u32 {
     #[expect(
@@ -370,8 +360,7 @@ mod tests {
 
     #[test]
     fn the_last_entry_may_move_up_after_a_removal() {
-        // The last entry, 12, is a child of 10. The removal puts it below 100, where it is too
-        // early.
+        // The removal puts the last entry, 12, below 100, where it is too early.
         let mut deadlines = vec![0, 100, 10];
         deadlines.extend([90; 2]);
         deadlines.extend([101, 102, 103, 104, 12]);

@@ -1,17 +1,12 @@
 //! Lazy re-arming: extending a deadline is one store.
 //!
 //! The timeout of a connection is re-armed at every event, mostly to a later deadline, and rarely
-//! fires. So the wrapped queue keeps the first deadline, and a table records the last one. When the
-//! queued deadline expires, the timer is inserted again at the recorded one if that is later.
-//! Between two queued deadlines a timer moves once, however often it was re-armed.
+//! fires. So the wrapped queue keeps an old deadline, and a table records the last one. When the
+//! queued deadline expires, the timer is inserted again at the recorded deadline if that is later.
 //!
-//! The table holds only recorded deadlines. The queued deadline is never after the recorded one, so
-//! a re-arm to a deadline after the recorded one needs no other number. For an earlier deadline,
-//! the queue's own deadline is looked up.
-//!
-//! Most disarmed timers are armed again, for the next request or the next connection. So a few disarmed
-//! timers are left in the queue. The table keeps the deadline of each, so arming it again for a later
-//! one is a store, too. A timer that is not armed again is dropped when its deadline is reached.
+//! Most disarmed timers are armed again, for the next request or the next connection. So a few
+//! disarmed timers are left in the queue, and arming such a timer for a later deadline is a store,
+//! too. A timer that is not armed again is dropped when its deadline is reached.
 
 #[cfg(test)]
 mod tests;
@@ -22,12 +17,13 @@ use crate::blocks::SparseBlocks;
 use crate::queue::TimerQueue;
 
 /// Wraps any queue, so that re-arming to a later deadline is one store. Disarming is one store,
-/// too, for up to 64 timers at a time. No timer fires early.
+/// too, while fewer than 64 disarmed timers are left in the queue. No timer fires early.
 ///
 /// # Differences
 ///
-/// - A re-arm to a later deadline writes it into a table and does not touch the queue. A re-arm to
-///   a deadline before the one in the queue, or to a tick that has passed, changes the queue.
+/// - A re-arm to a later deadline writes the deadline into a table and does not change the queue. A
+///   re-arm to a deadline before the one in the queue, to a tick that has passed, or to a tick of
+///   2^63 or more changes the queue.
 /// - [`next_deadline`](TimerQueue::next_deadline) may be early, because the queue holds the older
 ///   deadlines. A re-armed timer costs at most one such wake for each deadline it was queued with.
 ///   So does a disarmed timer that is left in the queue; at most 64 are left there at any time.
@@ -40,12 +36,12 @@ use crate::queue::TimerQueue;
 ///
 /// # Cost
 ///
-/// A timer moves once for each deadline with which it was queued. The wrapper therefore pays off for
-/// timers that are re-armed at least twice within their timeout, such as the timers of busy connections.
-/// Take a million timers of one minute, each re-armed 1.2 times a minute, half of which expire. They
-/// take an eighth more instructions than with the wheel alone, and up to twice the time, because each
-/// access to the table is one more cache miss. If they are re-armed 2.4 times a minute, they take less
-/// time than with the wheel.
+/// A timer moves at most once for each deadline with which it was queued. So the wrapper pays off
+/// for timers that are re-armed at least twice within their timeout, such as the timers of busy
+/// connections. Take a million timers of one minute, each re-armed 1.2 times a minute, half of
+/// which expire. They take an eighth more instructions than with the wheel alone, and up to twice
+/// the time, because each access to the table is one more cache miss. If they are re-armed 2.4
+/// times a minute, they take less time than with the wheel alone.
 ///
 /// # Memory
 ///
@@ -79,13 +75,14 @@ pub struct Lazy<Q> {
     /// The number of disarmed timers in the queue.
     // Invariant: at most `LEFT_MAX`.
     left: usize,
-    /// The latest `now`, at most the last deadline of the table. A deadline at or before it may have to
-    /// wait for the next phase, which only the queue can decide.
+    /// `now` of the latest call of `pop_expired`, at most the last deadline that the table can
+    /// have. A deadline at or before it may have to wait for the next phase, which the queue
+    /// decides.
     latest_now: i64,
-    /// The most timers that one call inserts again. Tests lower it, so that
-    /// short scripts pause.
+    /// Maximum number of timers that one call inserts again or drops. Tests lower it, so that short
+    /// scripts pause.
     moves_max: usize,
-    /// True if the latest call paused because it had moved `moves_max` timers.
+    /// True if the latest call of `pop_expired` has reached `moves_max`.
     has_more: bool,
 }
 
@@ -104,11 +101,11 @@ const LEFT: u64 = 1 << 63;
 /// The timer is armed for a deadline that only the queue has.
 const AS_QUEUED: u64 = LEFT;
 
-/// The most disarmed timers that are left in the queue. Each may cost one wake-up.
+/// Maximum number of disarmed timers that are left in the queue. Each may cost one wake-up.
 const LEFT_MAX: usize = 64;
 
-/// The default limit of moves in one call. With a million armed timers each move costs a few cache
-/// misses over a wheel and up to 1.7 µs over a tree, so this is 5 to 30 µs.
+/// The default of `moves_max`. With a million armed timers, a move costs a few cache misses over a
+/// wheel and up to 1.7 µs over a tree, so a call takes 5 to 30 µs.
 const MOVES_MAX: usize = 16;
 
 impl<Q: TimerQueue> Lazy<Q> {
@@ -141,14 +138,13 @@ impl<Q: TimerQueue> Lazy<Q> {
         }
     }
 
-    /// The wrapped queue, which may hold older deadlines.
+    /// The wrapped queue, which may have older deadlines, and disarmed timers.
     #[must_use]
     pub fn queue(&self) -> &Q {
         &self.queue
     }
 
-    /// Arms a timer that is not armed, or re-arms one to an earlier deadline or to a tick that has
-    /// passed.
+    /// Arms a timer for which the store in [`arm`](TimerQueue::arm) is not enough.
     #[inline(never)]
     fn arm_slow(&mut self, id: u32, deadline: u64) {
         let may_wait = self.may_wait(deadline);
@@ -166,8 +162,7 @@ impl<Q: TimerQueue> Lazy<Q> {
         }
     }
 
-    /// Arms a timer to an earlier deadline, or for a tick that has passed, or with an id that the table
-    /// does not hold yet.
+    /// Arms a timer in the general case.
     #[inline(never)]
     fn arm_found(&mut self, id: u32, deadline: u64, may_wait: bool) {
         let queued = self.queue.deadline(id);
@@ -177,16 +172,14 @@ impl<Q: TimerQueue> Lazy<Q> {
         self.record(id, deadline);
     }
 
-    /// Returns whether the table can have this deadline, and the deadline is after the latest
-    /// `now`.
+    /// Returns whether the table can have this deadline, and the deadline is after `latest_now`.
     #[inline]
     fn may_wait(&self, deadline: u64) -> bool {
         deadline > 0 && signed(deadline) > self.latest_now
     }
 
-    /// Returns the first timer that fires, beginning with one that the queue has just yielded.
-    /// Timers that were re-armed are inserted again. It is not inlined, so that a call that finds
-    /// no timer is short.
+    /// Returns the first timer that fires, beginning with one that the queue has just yielded. Not
+    /// inlined, so that a call that finds no timer is short.
     #[inline(never)]
     fn pop_moved(&mut self, mut id: u32, mut queued: u64, now: u64) -> Option<(u32, u64)> {
         let mut moves_left = self.moves_max;
@@ -212,7 +205,7 @@ impl<Q: TimerQueue> Lazy<Q> {
         }
     }
 
-    /// Disarms a timer, if it is armed, and removes it from the queue.
+    /// Disarms a timer by removing it from the queue.
     #[inline(never)]
     fn disarm_queued(&mut self, id: u32) -> bool {
         match self.deadlines.get_mut(id) {
@@ -233,7 +226,8 @@ impl<Q: TimerQueue> Lazy<Q> {
         }
     }
 
-    /// Records the deadline of a timer that was left in the queue, or whose id is far above the others.
+    /// Like [`record`](Self::record), also for an id that the table does not have yet, and for a
+    /// timer that was left in the queue.
     #[cold]
     #[inline(never)]
     fn record_slow(&mut self, id: u32, deadline: u64) {
@@ -245,22 +239,21 @@ impl<Q: TimerQueue> Lazy<Q> {
 }
 
 /// Returns whether a deadline of the table is at or before another. Returns false for [`UNARMED`],
-/// which becomes the highest number. Also returns false for a value with the bit [`LEFT`], if the
-/// other deadline is below 2^63.
+/// which becomes the highest number, and for a value with the bit [`LEFT`] if the other deadline is
+/// below 2^63.
 #[inline]
 fn is_not_after(recorded: u64, deadline: u64) -> bool {
     recorded.wrapping_sub(1) < deadline
 }
 
-/// Converts a tick to a signed number. A tick of 2^63 or more becomes negative, so it is not after any
-/// `now`.
+/// Converts a tick to a signed number. A tick of 2^63 or more becomes negative, so it is not after
+/// `latest_now`.
 #[inline]
 #[expect(clippy::cast_possible_wrap, reason = "that is what it is for")]
 fn signed(tick: u64) -> i64 {
     tick as i64
 }
 
-/// Returns whether a timer is disarmed and left in the queue.
 #[inline]
 fn is_left(recorded: u64) -> bool {
     DEADLINES.contains(&(recorded ^ LEFT))

@@ -1,7 +1,4 @@
-//! The naive queue that all others are compared with, and random scripts for the comparison.
-//!
-//! [`Oracle`] is the simplest implementation of the contract: a map ordered by deadline and arming.
-//! [`assert_agrees`] runs one script on a queue and on the oracle, and compares all results.
+//! A naive queue, and random scripts that compare other queues with it.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -11,7 +8,7 @@ use proptest::test_runner::RngAlgorithm;
 
 use crate::queue::TimerQueue;
 
-/// The number of ids in a script. It is low, so that many operations concern the same timer.
+/// The number of ids in a script: low, so that many operations concern the same timer.
 pub(crate) const IDS: u32 = 24;
 
 /// A queue under test, and the guarantees that it gives.
@@ -25,7 +22,7 @@ pub(crate) trait TestedQueue: TimerQueue {
     /// Re-arming a timer to a deadline that is nearer than this to the old one changes nothing.
     const SLACK: u64 = 0;
 
-    /// Panics if an invariant does not hold. Called after each change.
+    /// Panics if an invariant does not hold.
     fn verify(&self);
 
     /// Arms a periodic timer; returns false if the queue has none.
@@ -34,7 +31,6 @@ pub(crate) trait TestedQueue: TimerQueue {
     }
 }
 
-/// A boxed queue passes every call on.
 impl<Q: TestedQueue> TestedQueue for Box<Q> {
     const EQUALS_IN_ORDER: bool = Q::EQUALS_IN_ORDER;
     const EXACT_WAKE_UPS: bool = Q::EXACT_WAKE_UPS;
@@ -45,11 +41,10 @@ impl<Q: TestedQueue> TestedQueue for Box<Q> {
     }
 }
 
-/// The number of armings that are left free before each phase, for timers that are reinserted as if
-/// armed before it.
+/// Arming numbers that are left free before each phase, for timers that are reinserted into it.
 const GAP: u64 = 1 << 32;
 
-/// Timers by deadline and arming number.
+/// The simplest implementation of the contract: timers by deadline and arming number.
 #[derive(Debug, Default)]
 pub(crate) struct Oracle {
     queue: BTreeMap<(u64, u64), u32>,
@@ -58,7 +53,7 @@ pub(crate) struct Oracle {
     armings: u64,
     /// `now` of the current phase, and the first arming number that is too late for the phase.
     phase: Option<(u64, u64)>,
-    /// The next number of the gap before the phase.
+    /// The next free number before the phase.
     reinsertions: u64,
     slack: u64,
 }
@@ -195,11 +190,11 @@ pub(crate) enum Change {
     Clear,
 }
 
-/// One step of a script.
 #[derive(Clone, Debug)]
 pub(crate) enum Op {
     Change(Change),
-    /// Expires up to this many timers at a tick. Each handler makes the next of these changes.
+    /// Calls `pop_expired` up to this many times at a tick, and makes one of these changes after
+    /// each call.
     Phase(Tick, Option<usize>, Vec<Change>),
 }
 
@@ -211,13 +206,14 @@ pub(crate) enum Tick {
     Ahead(u64),
     /// This many ticks before the latest `now`.
     Behind(u64),
-    /// At a multiple of a power of 256 above the latest `now`, one tick before it, or one after.
+    /// A multiple of a power of 256 around or after the latest `now`, or the tick before or after
+    /// it.
     Border {
         digit: u32,
         slots: u64,
         offset: i64,
     },
-    /// The deadline of one of the armed timers.
+    /// The deadline of an armed timer, if there is one.
     OfTimer(Index),
 }
 
@@ -246,8 +242,8 @@ impl Tick {
     }
 }
 
-/// The configuration of tests with scripts. Each choice of a script seeds a generator of random
-/// numbers. Seeding proptest's default generator takes longer than the script itself.
+/// The configuration of tests with scripts. Each choice of a script seeds a generator, and seeding
+/// proptest's default generator takes longer than the script itself.
 pub(crate) fn config() -> ProptestConfig {
     ProptestConfig {
         rng_algorithm: RngAlgorithm::XorShift,
@@ -255,7 +251,6 @@ pub(crate) fn config() -> ProptestConfig {
     }
 }
 
-/// Scripts with all kinds of steps.
 pub(crate) fn scripts() -> impl Strategy<Value = Vec<Op>> {
     prop::collection::vec(op(), 1..80)
 }
@@ -284,7 +279,8 @@ fn play_phase<Q: TestedQueue>(
     queue: &mut Q,
     oracle: &mut Oracle,
 ) {
-    // A handler may reinsert a timer into the phase, so each handler runs once and they do not repeat.
+    // The handlers do not repeat, because one that reinserts a timer would keep the phase from
+    // ending.
     let mut handlers = handlers.iter();
     for _ in 0..budget {
         let limit = oracle.enter_phase(now);
@@ -300,7 +296,7 @@ fn play_phase<Q: TestedQueue>(
         if expired.is_none() && !queue.has_more() {
             break;
         }
-        // During a pause other work is done, which may arm timers too.
+        // A change is made in a pause, too, because the loop does other work meanwhile.
         if let Some(change) = handlers.next() {
             apply(change, now, queue, oracle);
         }
@@ -400,7 +396,7 @@ fn period() -> impl Strategy<Value = u64> {
 
 fn tick() -> impl Strategy<Value = Tick> {
     let border = (0..8_u32, 0..258_u64, -1..=1_i64);
-    // The frequent steps come first, because proptest also makes all steps before the chosen one,
+    // The frequent ticks come first, because proptest also makes all ticks before the chosen one,
     // to shrink to them.
     prop_oneof![
         4 => (0..200_u64).prop_map(Tick::Ahead),

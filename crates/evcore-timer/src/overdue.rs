@@ -1,49 +1,43 @@
 //! Timers that were overdue when they were armed.
 //!
-//! They are kept separately, because a phase fires only timers that were armed before it began: a
-//! handler that arms a timer for a tick that has passed must not keep the phase from ending. So a
-//! timer that is armed now waits on the heap `waiting`, and the timers that the phase may fire are
-//! on the heap `due`. When a phase begins after one that was completed, the two heaps change roles,
-//! which moves no timer.
+//! A handler that arms a timer for a tick that has passed must not keep the phase from ending. So
+//! such a timer waits on the heap `waiting`, and the timers that the phase may fire are on the heap
+//! `due`. When a phase begins after one that was completed, the two heaps change roles, which moves
+//! no timer.
 //!
-//! If a phase was left early, timers of both heaps are due in the next. Then `waiting` becomes a third,
-//! empty heap for timers that are armed meanwhile, and each call moves some timers from the former
-//! `waiting` heap to `due`.
+//! If a phase was left early, the next phase may fire timers of both heaps. Then a third, empty
+//! heap becomes `waiting`, and each call moves some timers of the former `waiting` heap to `due`.
 
 use crate::keyed_heap::{Entry, Heap, Place, Places};
 
-/// The most timers that one call admits to a phase. With a million overdue timers each costs some
-/// cache misses on two heaps, so a call takes some 20 µs.
+/// Maximum number of timers that one call admits to a phase. With a million overdue timers, each
+/// costs some cache misses on two heaps, so a call takes some 20 µs.
 pub(crate) const ADMIT_MAX: usize = 8;
 
-/// The overdue timers of a queue.
 #[derive(Clone, Debug)]
 pub(crate) struct Overdue {
     heaps: [Heap; 3],
-    /// Number of the heap with the timers that the phase may fire. Each heap has exactly one of the
-    /// three roles.
+    /// The number of the heap with the timers that the phase may fire.
     due: u8,
-    /// The heap whose timers are moved: to `due` if they were armed before the phase, and otherwise
-    /// to `waiting`.
+    /// The number of the heap whose timers are moved: to `due` if they were armed before the phase,
+    /// and otherwise to `waiting`.
     // Invariant: empty, unless timers are still being moved.
     admitting: u8,
-    /// The heap for timers that are armed from now on.
+    /// The number of the heap for timers that are armed from now on.
     waiting: u8,
     /// True if `waiting` may hold timers that were armed before the phase.
     // Invariant: if not set, timers on `waiting` have a sequence after `limit`.
     waiting_is_mixed: bool,
-    /// The phase's own sequence. The phase may fire timers up to it, and timers that are inserted into
-    /// the phase have it.
+    /// The sequence of the phase and of timers that are inserted into it. The phase may fire timers
+    /// up to this sequence.
     limit: u64,
-    /// The number of armings and phases so far. At one per nanosecond, the number suffices for 584
-    /// years.
+    /// The number of armings and phases so far.
     sequence: u64,
-    /// The number of timers that were inserted into this phase.
     inserted: u32,
 }
 
 impl Overdue {
-    /// The number of heaps. Their own numbers are below it.
+    /// Number of heaps, which are numbered from 0.
     pub(crate) const HEAPS: u8 = 3;
 
     pub(crate) const fn new() -> Self {
@@ -92,7 +86,6 @@ impl Overdue {
     /// Lets the phase that begins now fire all timers that have been inserted.
     #[inline]
     pub(crate) fn begin_phase(&mut self) {
-        // The phase has a sequence of its own, for timers that are inserted into it.
         self.sequence += 1;
         self.limit = self.sequence;
         self.inserted = 0;
@@ -101,8 +94,8 @@ impl Overdue {
         }
     }
 
-    /// Lets the phase fire the timers of `waiting`. Timers that are armed from now on go on an empty
-    /// heap, unless timers of an earlier phase are still being moved.
+    /// Lets the phase fire the timers of `waiting`. Timers that are armed from now on go on an
+    /// empty heap, unless timers of an earlier phase are still being moved.
     fn admit_waiting(&mut self) {
         self.waiting_is_mixed = !self.heaps[usize::from(self.admitting)].is_empty();
         if self.waiting_is_mixed {
@@ -116,14 +109,13 @@ impl Overdue {
         std::mem::swap(to, &mut self.waiting);
     }
 
-    /// Returns whether timers that the phase may fire are not yet on its heap.
+    /// Returns whether timers that the phase may fire are not yet on `due`.
     #[inline]
     pub(crate) fn is_admitting(&self) -> bool {
         self.waiting_is_mixed || !self.heaps[usize::from(self.admitting)].is_empty()
     }
 
-    /// Moves at most `count` timers of the `admitting` heap to the heap for their phase. Returns whether
-    /// all are moved.
+    /// Moves at most `count` timers of the `admitting` heap. Returns whether all are moved.
     pub(crate) fn admit(&mut self, count: usize, places: &mut impl Places) -> bool {
         for _ in 0..count {
             if let Some(entry) = self.heap(self.admitting).pop(places) {
@@ -143,27 +135,26 @@ impl Overdue {
         !self.is_admitting()
     }
 
-    /// The id and the deadline of the first timer that the phase may fire.
+    /// The id and the deadline of the first timer on `due`.
     #[inline]
     pub(crate) fn first_due(&self) -> Option<(u32, u64)> {
         let first = self.heaps[usize::from(self.due)].first()?;
         Some((first.id, first.deadline))
     }
 
-    /// Removes the first timer that the phase may fire. Its place in the table stays as it was.
+    /// Removes the first timer on `due`. Does not change its place.
     pub(crate) fn pop_due(&mut self, places: &mut impl Places) -> Option<(u32, u64)> {
         let Entry { id, deadline, .. } = self.heap(self.due).pop(places)?;
         Some((id, deadline))
     }
 
-    /// The earliest deadline of all.
+    /// The earliest deadline of all heaps.
     #[inline]
     pub(crate) fn next_deadline(&self) -> Option<u64> {
         let firsts = self.heaps.iter().filter_map(Heap::first);
         firsts.map(|entry| entry.deadline).min()
     }
 
-    /// The deadline of the timer at `place`.
     #[inline]
     pub(crate) fn deadline(&self, place: Place) -> u64 {
         self.heaps[usize::from(place.heap())]
@@ -171,12 +162,12 @@ impl Overdue {
             .deadline
     }
 
-    /// Removes the timer at `place`. Its place in the table stays as it was.
+    /// Removes the timer at `place`. Does not change its place.
     pub(crate) fn remove(&mut self, place: Place, places: &mut impl Places) {
         self.heap(place.heap()).remove(place.index(), places);
     }
 
-    /// Removes all timers. Their places in the table stay as they were.
+    /// Removes all timers. Does not change their places.
     pub(crate) fn clear(&mut self) {
         self.heaps.iter_mut().for_each(Heap::clear);
         self.waiting_is_mixed = false;
@@ -189,7 +180,7 @@ impl Overdue {
 
 #[cfg(test)]
 impl Overdue {
-    /// Panics if an invariant does not hold; returns the number of timers.
+    /// Checks the invariants, and returns the number of timers.
     pub(crate) fn verify(&self, place_of: impl Fn(u32) -> Option<Place>) -> usize {
         let mut roles = [self.due, self.admitting, self.waiting];
         roles.sort_unstable();
@@ -207,7 +198,6 @@ impl Overdue {
         self.heaps.iter().map(Heap::len).sum()
     }
 
-    /// The deadlines of all timers, in no particular order.
     pub(crate) fn deadlines(&self) -> impl Iterator<Item = u64> + '_ {
         self.heaps
             .iter()
@@ -234,8 +224,8 @@ mod tests {
         }
     }
 
-    /// Timers of two phases: the first was left early while timer 0 was due. The next may also fire
-    /// 1 and 2, of which one is admitted.
+    /// Timers of two phases: the first was left early while timer 0 was due. The second may also
+    /// fire timers 1 and 2, of which one is admitted.
     fn paused() -> (Overdue, Table) {
         let (mut overdue, mut places) = (Overdue::new(), Table::new());
         insert(&mut overdue, &mut places, &[(0, 50)]);

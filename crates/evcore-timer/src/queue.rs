@@ -1,8 +1,8 @@
 //! The contract of all timer queues.
 //!
 //! Wheel, tree and heap fire the same timers in the same order, so a caller may exchange one for
-//! another. There are no handles and no callbacks: the caller chooses the id of a timer, and pulls
-//! expired ids. There is no clock either: ticks are arguments, and only their order matters.
+//! another. The caller chooses the id of a timer, and pulls expired ids. Ticks are arguments, and
+//! their unit does not matter.
 
 use std::fmt::Debug;
 
@@ -20,17 +20,15 @@ pub(crate) const ID_MAX: u32 = (1 << 27) - 1;
 /// # Phases
 ///
 /// A *phase* is a run of [`pop_expired`](Self::pop_expired) calls with the same `now`, up to the
-/// `None` that ends it.
-/// A queue may also *pause* a phase with a `None`, so that no call takes long: see
-/// [`has_more`](Self::has_more).
-/// A different `now` begins a new phase, even before the old one has returned its `None`; timers
-/// that are left over are not lost.
+/// `None` that ends it. A queue may also *pause* a phase with a `None`, so that no call takes long:
+/// see [`has_more`](Self::has_more). A different `now` begins a new phase, even before the old one
+/// has returned its `None`; timers that are left over are not lost.
 ///
-/// A phase yields only timers that were armed before its first call.
-/// So a handler that arms a timer with a deadline at or before `now` does not loop: that timer
-/// fires in the next phase, and until then [`next_deadline`](Self::next_deadline) reports it as due.
-/// A timer that is disarmed during the phase does not fire. A timer that is armed again fires only
-/// for its new arming.
+/// A phase yields only timers that were armed before its first call, or that
+/// [`reinsert_in_phase`](Self::reinsert_in_phase) has put back. So a handler that arms a timer with
+/// a deadline at or before `now` does not loop: that timer fires in the next phase, and until then
+/// [`next_deadline`](Self::next_deadline) reports it as due. A timer that is disarmed during the
+/// phase does not fire. A timer that is armed again fires only for its new arming.
 ///
 /// `now` should not go back. If it does, timers that are not due at the new `now` wait until they
 /// are.
@@ -59,13 +57,14 @@ pub(crate) const ID_MAX: u32 = (1 << 27) - 1;
 /// assert_eq!(closed, [1]);
 /// ```
 pub trait TimerQueue: Debug + Send {
-    /// Arms the timer of `id` to fire at `deadline`, which replaces the deadline it had.
+    /// Arms the timer of `id` to fire at `deadline`, which replaces an earlier deadline of the
+    /// timer.
     ///
     /// Every `u64` is a deadline, 0 and [`u64::MAX`] included.
     ///
-    /// Arming an id for the first time may allocate a few blocks of up to 4 KiB. If the system has
-    /// no memory left, the process aborts, as with any collection of the standard library. A
-    /// queue's `with_capacity` allocates most of the memory early.
+    /// The call may allocate a few blocks of up to 4 KiB, for example if the id is new. If the
+    /// system has no memory left, the process aborts, as with any collection of the standard
+    /// library. A queue's `with_capacity` allocates most of the memory early.
     ///
     /// # Panics
     ///
@@ -73,38 +72,35 @@ pub trait TimerQueue: Debug + Send {
     /// process, so check ids that come from C first.
     fn arm(&mut self, id: u32, deadline: u64);
 
-    /// Disarms the timer of `id`, and returns whether it was armed.
-    ///
-    /// Returns false if the timer was never armed or has fired, which is not an error.
+    /// Disarms the timer of `id`, and returns whether it was armed. Any id is allowed.
     fn disarm(&mut self, id: u32) -> bool;
 
     /// Removes one timer that is due at `now`, and returns its id and its deadline.
     ///
-    /// The timer is disarmed before it is returned, so a handler may arm it again.
-    /// `None` ends the phase if no timer that was armed before the phase is still due. Otherwise it
-    /// [pauses](Self::has_more) the phase.
+    /// The timer is disarmed before it is returned, so a handler may arm it again. `None` ends the
+    /// phase, or [pauses](Self::has_more) it.
     fn pop_expired(&mut self, now: u64) -> Option<(u32, u64)>;
 
     /// Arms the timer of `id` as if it had been armed just before the current phase began.
     ///
-    /// If `deadline` is at or before the phase's `now`, the timer fires in this phase: behind timers
-    /// with the same deadline that were armed before the phase, and ahead of those armed since.
-    /// Outside a phase, and for a deadline after `now`, this is [`arm`](Self::arm).
+    /// If `deadline` is at or before the phase's `now`, the timer fires in this phase, behind
+    /// timers with the same deadline that were armed before the phase. Outside a phase, and for a
+    /// deadline after `now`, the call does the same as [`arm`](Self::arm).
     ///
-    /// A wrapper that pops a timer too early, such as [`Lazy`](crate::Lazy), uses this method to put it
-    /// back. A handler that calls it again and again for deadlines at or before `now` keeps the phase
-    /// from ending.
+    /// A wrapper that pops a timer too early, such as [`Lazy`](crate::Lazy), puts the timer back by
+    /// this call. A handler that makes the call again and again for deadlines at or before `now`
+    /// keeps the phase from ending.
     ///
     /// # Panics
     ///
     /// If `id` is above the `ID_MAX` of the queue.
     fn reinsert_in_phase(&mut self, id: u32, deadline: u64);
 
-    /// Disarms all timers and keeps the memory. Costs time proportional to the number of ids that the
-    /// tables have room for.
+    /// Disarms all timers and keeps the memory. Costs time proportional to the number of ids that
+    /// the tables have room for.
     ///
-    /// The current phase does not end: a timer that is armed after this call for a tick at or before the
-    /// phase's `now` still waits for the next phase.
+    /// The current phase does not end: a timer that is armed after this call for a tick at or
+    /// before the phase's `now` still waits for the next phase.
     fn clear(&mut self);
 
     /// The deadline of `id`; `None` if its timer is not armed.
@@ -116,8 +112,8 @@ pub trait TimerQueue: Debug + Send {
     ///
     /// The result is never later than the earliest deadline. Some queues document that it may be
     /// earlier. `pop_expired` at that tick may then yield no timer, and afterwards this method
-    /// returns a later tick, unless the phase is [paused](Self::has_more). It takes `&mut self`
-    /// because a queue may tidy up what disarmed timers have left.
+    /// returns a later tick, unless the phase is [paused](Self::has_more). The method takes
+    /// `&mut self` because a queue may tidy up what disarmed timers have left.
     #[must_use]
     fn next_deadline(&mut self) -> Option<u64>;
 
@@ -129,11 +125,10 @@ pub trait TimerQueue: Debug + Send {
     /// phase, so that more timers may be due at the same `now`.
     ///
     /// A queue pauses when one call has done as much work as a call may do; the next call goes on.
-    /// Most loops do not need this method: while a phase is paused,
-    /// [`next_deadline`](Self::next_deadline) is at or before its `now`, so the loop does its other
-    /// work, polls without waiting, and calls `pop_expired` again.
-    /// To take everything that is due at once, call `pop_expired` until it returns `None` and this
-    /// returns false.
+    /// Most loops do not need this method: while a timer is due in a paused phase,
+    /// [`next_deadline`](Self::next_deadline) is at or before `now`, so the loop does its other
+    /// work, polls without waiting, and calls `pop_expired` again. To take everything that is due
+    /// at once, call `pop_expired` until it returns `None` and this method returns false.
     #[must_use]
     fn has_more(&self) -> bool {
         false
@@ -198,7 +193,6 @@ impl<Q: TimerQueue + ?Sized> TimerQueue for Box<Q> {
     }
 }
 
-/// Panics if this is more than the number of ids up to [`ID_MAX`].
 pub(crate) fn assert_room(ids: usize) {
     assert!(
         ids <= ID_MAX as usize + 1,

@@ -1,18 +1,18 @@
 //! Rows of tables, for ids that need not be dense.
 //!
-//! Tree and heap have a row of their tables for each id, and name timers by row. Runs of adjacent ids
-//! have adjacent rows. As long as ids come into use one after the other, each id is its own row. A
-//! run that is far ahead gets the next free rows instead, so that no rows are allocated for the ids
-//! before it. From then on, new runs are looked up in a list.
+//! Tree and heap have a row of their tables for each id, and name timers by row. A run of adjacent
+//! ids has adjacent rows. As long as ids come into use one after the other, each id is its own row.
+//! A run that is far ahead gets the next free rows, so that no rows are allocated for the ids
+//! before it, and from then on new runs are looked up in a table.
 
 use crate::blocks::SparseBlocks;
 use crate::queue::assert_dense;
 
-/// The number of ids in a run.
+/// Number of ids in a run.
 const RUN: u32 = 128;
 
-/// The most runs to which one call gives rows. It is more than one, so that ids which come into use
-/// nearly in order are their own rows.
+/// Maximum number of runs to which one call gives rows. More than one, so that ids that come into
+/// use nearly in order are their own rows.
 const RUNS_MAX: u32 = 4;
 
 /// Number of entries in a block of `firsts`: 1 KiB, for 32,768 ids.
@@ -21,7 +21,6 @@ const BLOCK: usize = 256;
 /// The mark of a run without rows, in place of its first row.
 const NONE: u32 = u32::MAX;
 
-/// The rows of ids, and the ids of rows.
 #[derive(Clone, Debug)]
 pub(crate) struct Rows {
     /// The ids below this number are their own rows.
@@ -34,7 +33,6 @@ pub(crate) struct Rows {
 }
 
 impl Rows {
-    /// Rows for the ids below `ids`.
     pub(crate) fn with_capacity(ids: usize) -> Self {
         let mut rows = Self {
             own: 0,
@@ -47,12 +45,10 @@ impl Rows {
         rows
     }
 
-    /// The number of rows.
     pub(crate) fn len(&self) -> usize {
         self.ids.len() * RUN as usize
     }
 
-    /// The row of an id; `None` if it has none.
     #[inline]
     pub(crate) fn find(&self, id: u32) -> Option<u32> {
         if id < self.own {
@@ -61,7 +57,6 @@ impl Rows {
         self.find_listed(id)
     }
 
-    /// The id of a row.
     #[inline]
     pub(crate) fn id(&self, row: u32) -> u32 {
         if row < self.own {
@@ -77,7 +72,7 @@ impl Rows {
         (first != NONE).then(|| first + id % RUN)
     }
 
-    /// Gives an id a row, and returns it.
+    /// Gives an id a row, if it has none, and returns the row.
     ///
     /// # Panics
     ///
@@ -94,7 +89,7 @@ impl Rows {
         }
     }
 
-    /// Returns whether an id will be its own row after the next runs were appended.
+    /// Returns whether an id is near enough to become its own row.
     fn may_append_own(&self, id: u32) -> bool {
         let is_next = self.own as usize == self.len() && id >= self.own;
         is_next && (id - self.own) / RUN < RUNS_MAX

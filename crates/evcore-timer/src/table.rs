@@ -1,7 +1,7 @@
 //! Several timers for each index, with times in nanoseconds.
 //!
-//! A queue counts whole milliseconds, a clock nanoseconds. A deadline is rounded up and the current time
-//! is rounded down, so a timer never expires before its whole time has passed.
+//! The queue counts whole milliseconds, and the clock nanoseconds. A deadline is rounded up and the
+//! current time is rounded down, so a timer never expires before its whole time has passed.
 
 use std::num::NonZero;
 use std::time::Duration;
@@ -9,17 +9,18 @@ use std::time::Duration;
 use crate::queue::TimerQueue;
 use crate::timer::Timer;
 
-/// Several timers for each index, over a queue of milliseconds, for a loop with a clock of nanoseconds.
+/// Several timers for each index, over a queue of milliseconds, for a loop with a clock of
+/// nanoseconds.
 ///
-/// A loop with one timer for each id, and with a clock of milliseconds, needs only a [`TimerQueue`].
-/// This table adds what other loops need:
+/// A loop with one timer for each id, and with a clock of milliseconds, needs only a
+/// [`TimerQueue`]. This table adds what other loops need:
 ///
 /// - up to eight [timers](Timer) for each index, whose ids in the queue are adjacent;
 /// - deadlines that are never early: a timer expires when at least its whole time has passed;
-/// - a turn in which nothing can expire makes one comparison, and does not call the queue;
+/// - a [comparison](Self::may_expire) in place of a call of the queue if nothing can expire;
 /// - a budget for the timers that expire in one turn.
 ///
-/// All times are nanoseconds of one monotonic clock, which the caller reads.
+/// Times in nanoseconds are of one monotonic clock, which the caller reads.
 ///
 /// ```
 /// use evcore_timer::{Lazy, TimerTable, Timer, TimerWheel};
@@ -39,22 +40,19 @@ use crate::timer::Timer;
 /// ```
 #[derive(Clone, Debug)]
 pub struct TimerTable<Q> {
-    /// The ids of the timers of one index are adjacent.
     queue: Q,
-    /// No timer expires before this time; [`NEVER`](Self::NEVER) if none is armed. Because of this
-    /// field, most turns do not call the queue. If a timer was moved to a later deadline, the loop may
-    /// wake up once at the earlier deadline.
+    /// No timer expires before this time, so most turns do not call the queue.
     // Invariant: the beginning of a tick or `NEVER`, and at most the queue's next deadline.
     not_before_ns: u64,
-    /// Timers that are due at this tick expire in this phase, even if the clock is read meanwhile. A
-    /// timer that a handler of this phase arms therefore waits for the next phase.
+    /// The tick of the phase. It stays the same even if the clock is read meanwhile, so that a
+    /// timer that a handler arms waits for the next phase.
     phase_ms: u64,
-    /// True if a timer was disarmed or has expired since `not_before_ns` was computed.
+    /// True if a timer was disarmed or may have expired since `not_before_ns` was looked up.
     is_outdated: bool,
-    /// Nanoseconds that are added to each deadline before it is rounded down: [`ROUNDS_UP_NS`], and the
-    /// lag of the clock when a timer is armed.
+    /// Nanoseconds that are added to each deadline before it is rounded down: [`ROUNDS_UP_NS`], and
+    /// the lag of the clock.
     added_ns: u64,
-    /// Number of timers of an index. (It is not zero, so a call with timer 0 needs no comparison.)
+    /// Number of timers of an index. Nonzero, so that a call with timer 0 needs no comparison.
     per_index: NonZero<u8>,
     /// The distance between the ids of two indices, a power of two.
     stride: u32,
@@ -63,10 +61,11 @@ pub struct TimerTable<Q> {
 }
 
 impl<Q: TimerQueue> TimerTable<Q> {
-    /// A time that never comes.
+    /// A time that never arrives.
     pub const NEVER: u64 = u64::MAX;
 
-    /// Creates a table over an empty queue, with this many timers for each index, at the current time.
+    /// Creates a table over an empty queue, with this many timers for each index, at the current
+    /// time.
     ///
     /// Three timers take as many ids of the queue as four; five or more take as many as eight.
     ///
@@ -80,8 +79,8 @@ impl<Q: TimerQueue> TimerTable<Q> {
             per_index <= most,
             "{per_index} timers for each index; from 1 to {most} are possible"
         );
-        // Without this call a wheel would begin at tick 0, and would cause extra wake-ups on its way to
-        // the current time.
+        // Without this call, a wheel would begin at tick 0, and would cause extra wake-ups on its
+        // way to the current time.
         let phase_ms = now_ns / NS_PER_MS;
         let expired = queue.pop_expired(phase_ms);
         assert!(
@@ -101,8 +100,8 @@ impl<Q: TimerQueue> TimerTable<Q> {
         }
     }
 
-    /// Makes each deadline later by `lag_ns`, the time by which `now_ns` may be behind when a timer is
-    /// armed.
+    /// Makes each deadline later by `lag_ns`, the time by which `now_ns` may be behind when a timer
+    /// is armed.
     #[must_use]
     pub fn with_lag(mut self, lag_ns: u64) -> Self {
         self.added_ns = lag_ns.saturating_add(ROUNDS_UP_NS);
@@ -164,7 +163,8 @@ impl<Q: TimerQueue> TimerTable<Q> {
         self.not_before_ns <= now_ns
     }
 
-    /// Begins a phase, in which timers that are due at the tick of this time expire.
+    /// Begins a phase, in which timers expire that are due at or before the millisecond of this
+    /// time.
     #[inline]
     pub fn begin_phase(&mut self, now_ns: u64) {
         self.phase_ms = now_ns / NS_PER_MS;
@@ -173,9 +173,9 @@ impl<Q: TimerQueue> TimerTable<Q> {
     /// Takes the next timer that had expired when the [phase began](Self::begin_phase), with the
     /// millisecond at which it was due.
     ///
-    /// `left` is the rest of a turn's budget. A timer takes 1. A [pause](TimerQueue::has_more) of the
-    /// queue takes 16, because the queue has then moved some dozens of list nodes. The call continues
-    /// after a pause, because otherwise the sorting would fall behind in a loop with long turns.
+    /// `left` is the rest of a turn's budget. A timer takes 1. A [pause](TimerQueue::has_more) of
+    /// the queue takes 16, because the queue has then moved many timers. The call goes on after a
+    /// pause, because the sorting would otherwise fall behind in a loop with long turns.
     #[inline]
     pub fn pop_expired(&mut self, left: &mut usize) -> Option<(u32, Timer, u64)> {
         let now_ms = self.phase_ms;
@@ -251,7 +251,6 @@ impl<Q: TimerQueue> TimerTable<Q> {
         self.not_before_ns = next_ms.saturating_mul(NS_PER_MS);
     }
 
-    /// The queue's id of one timer of an index.
     #[inline]
     fn id(&self, index: u32, timer: Timer) -> u32 {
         if timer.number() >= self.per_index.get() {
@@ -263,7 +262,6 @@ impl<Q: TimerQueue> TimerTable<Q> {
         index * self.stride + u32::from(timer.number())
     }
 
-    /// The index and the timer of an id of the queue.
     #[inline]
     fn owner(&self, id: u32) -> (u32, Timer) {
         #[expect(
@@ -277,15 +275,14 @@ impl<Q: TimerQueue> TimerTable<Q> {
 
 const NS_PER_MS: u64 = 1_000_000;
 
-/// Cost of a pause of the queue, in the budget of timers. The queue has then moved some dozens of
-/// list nodes or inserted sixteen timers again, which takes as long as a few handlers.
+/// Cost of a pause of the queue, in the budget of timers.
 const PAUSE_COST: usize = 16;
 
 /// Nanoseconds that are added before rounding down, so that the result is rounded up.
 const ROUNDS_UP_NS: u64 = NS_PER_MS - 1;
 
-/// Returns a time within the first whole millisecond at which `after` has passed. `added_ns` includes
-/// [`ROUNDS_UP_NS`].
+/// Returns a time within the first whole millisecond at which `after` has passed. `added_ns`
+/// includes [`ROUNDS_UP_NS`].
 #[inline]
 fn ready_at_ns(now_ns: u64, after: Duration, added_ns: u64) -> u64 {
     let after_ns = after.as_secs().saturating_mul(1_000_000_000);

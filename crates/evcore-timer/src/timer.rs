@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-/// One of the timers of an index in a [`TimerTable`](crate::TimerTable). The application gives each a
-/// name and a purpose.
+/// One of the timers of an index in a [`TimerTable`](crate::TimerTable). The application gives each
+/// timer a name and a purpose.
 ///
 /// A table has up to eight timers for each index, numbered from 0. [`READ`](Self::READ) and
 /// [`WRITE`](Self::WRITE) are nginx's names for the first two, `rev->timer` and `wev->timer`.
@@ -30,8 +30,8 @@ impl Timer {
     /// Maximum number of timers of an index.
     pub const MAX_PER_INDEX: u8 = 8;
 
-    /// The timer with this number, which must be below the number of timers of each index. A table
-    /// panics if it is called with any other timer.
+    /// The timer with this number. A table panics if it is called with a timer whose number is not
+    /// below the table's number of timers of each index.
     #[must_use]
     pub const fn new(number: u8) -> Self {
         Self(number)

@@ -2,20 +2,7 @@
 //!
 //! The tree is always ordered, so the earliest deadline is exact at any moment. A server pays for
 //! that order at every re-arm, mostly for timers that never fire. So the wheel is the better choice
-//! unless exact wake-ups matter.
-//!
-//! A node is an index. Each step looks up the node's block and checks the bounds, which takes several
-//! instructions more than following a pointer in C. Timeouts that count from now avoid the steps,
-//! because the latest deadline is appended without a walk.
-//!
-//! # Guarantees
-//!
-//! - [`next_deadline`](TimerQueue::next_deadline) is exact and costs a load, because the earliest
-//!   timer is cached.
-//! - `arm`, `disarm` and a timer that fires take at most 2 × log₂(n + 1) steps down the tree and at
-//!   most three rotations.
-//! - A timer that is armed for a deadline that has passed goes on a separate heap. If a phase was left
-//!   early, the first calls of the next phase merge these timers into one heap, at most 8 a call.
+//! unless exact wake-ups matter. Timers that are overdue when they are armed are on separate heaps.
 
 mod red_black;
 
@@ -30,31 +17,33 @@ use crate::queue::{self, TimerQueue};
 
 /// A red-black tree of timers, with exact wake-ups.
 ///
-/// It is nginx's tree with three differences: nodes are indices into one table, timers with equal
-/// deadlines keep the order of arming, and the earliest and the latest timer are cached.
+/// It is nginx's tree, but nodes are indices into one table, timers with equal deadlines keep the
+/// order of arming, and the earliest and the latest timer are cached.
 ///
-/// Use it if a wake-up must be neither early nor late at any distance, and no call may take more than
-/// log n steps. For timeouts that are often re-armed, the [wheel](crate::TimerWheel) takes less than a
-/// fifth of the instructions. A tree of pointers in C, such as nginx's, takes half as many instructions
-/// as this tree with 100 timers, and two thirds with 10^5, because this tree checks an index at each
-/// step.
+/// Use it if a wake-up must be exact at any distance. For timeouts that are often re-armed, the
+/// [wheel](crate::TimerWheel) takes less than a fifth of the instructions. A tree of pointers in C,
+/// such as nginx's, takes half as many instructions as this tree with 100 timers, and two thirds
+/// with 10^5, because this tree checks an index at each step.
 ///
 /// # Cost
 ///
-/// `next_deadline` is a load; `arm`, `disarm` and a timer that fires take at most 2 × log₂(n + 1)
-/// steps and three rotations. The latest deadline of all is appended without these steps.
+/// `next_deadline` is a few loads. A removal or an insertion takes at most 2 × log₂(n + 1) steps
+/// down the tree and three rotations. `disarm` and a timer that fires are a removal. `arm` is an
+/// insertion, after a removal if the timer is armed. The latest deadline of all is inserted without
+/// steps down.
 ///
-/// If a phase is left early, the next phase inserts again all timers that were armed for ticks at or
-/// before the latest `now`. A call inserts at most 8 of them, and then [pauses](TimerQueue::has_more).
+/// A timer that is armed for a tick at or before the latest `now` is on a heap. If a phase is left
+/// early, the next phase may insert such timers again, at most 8 in a call, which then
+/// [pauses](TimerQueue::has_more).
 ///
 /// # Memory
 ///
-/// 24 bytes for each id, in runs of 128 ids, and 24 for each timer that was overdue when it was armed.
-/// The table grows by 3 KiB, copies no timer, and does not shrink.
+/// 24 bytes for each id, in runs of 128 ids, and 24 for each timer that was overdue when it was
+/// armed. The table grows by 3 KiB, copies no timer, and does not shrink.
 ///
 /// Ids that come into use nearly one after the other, or that
 /// [`with_capacity`](Self::with_capacity) has made room for, are found by a comparison. An id that
-/// is more than four runs above all others allocates one run, and from then on each new run of ids
+/// is four runs or more above all others allocates one run, and from then on each new run of ids
 /// is looked up in a table.
 ///
 /// # Example
@@ -74,16 +63,16 @@ use crate::queue::{self, TimerQueue};
 pub struct TimerTree {
     /// The timers that were not overdue when they were armed.
     tree: RedBlackTree,
-    /// The overdue timers. Their heaps name a timer by its node, not by its id.
+    /// The overdue timers, by node.
     // Invariant: of timers with equal deadlines, those in the tree were armed before these.
     overdue: Overdue,
-    /// The latest `now` so far. A timer that is armed for a tick at or before it is overdue.
+    /// The highest `now` so far. A timer that is armed for a tick at or before it is overdue.
     horizon: u64,
     /// `now` of the current phase.
     phase: Option<u64>,
     has_more: bool,
-    /// The most timers that one call admits to a phase. Tests lower it, so that short scripts
-    /// pause.
+    /// Maximum number of timers that one call admits to a phase. Tests lower it, so that short
+    /// scripts pause.
     admit_max: usize,
     armed: usize,
 }
@@ -98,8 +87,10 @@ impl TimerTree {
         Self::with_capacity(0)
     }
 
-    /// Creates an empty tree with memory for the ids below `ids`, so that arming these allocates
-    /// nothing. Higher ids make the table grow.
+    /// Creates an empty tree with memory for the ids below `ids`. Higher ids make the table grow.
+    ///
+    /// Arming these ids allocates nothing, except for a new maximum of timers that were armed for
+    /// ticks at or before the latest `now`.
     ///
     /// # Panics
     ///
@@ -118,8 +109,8 @@ impl TimerTree {
         }
     }
 
-    /// The node of a timer that will be inserted. If the timer was armed, it is removed; otherwise
-    /// it is counted as armed.
+    /// Returns the node of a timer, which the caller inserts. Removes the timer if it was armed,
+    /// and counts it as armed otherwise.
     #[inline]
     fn remove_or_count(&mut self, id: u32) -> u32 {
         let node = self.tree.admit(id);
@@ -129,8 +120,8 @@ impl TimerTree {
         node
     }
 
-    /// Takes a timer out of the tree or off its heap; returns whether it was armed. The node itself is
-    /// not changed.
+    /// Takes a timer out of the tree or off its heap, and returns whether it was armed. Does not
+    /// change the node itself.
     #[inline]
     fn remove(&mut self, node: u32) -> bool {
         match self.tree.spot(node) {
@@ -153,7 +144,7 @@ impl TimerTree {
         self.overdue.begin_phase();
     }
 
-    /// The node and the deadline of the timer that fires next in this phase.
+    /// The node and the deadline of the next timer of this phase.
     fn first_due(&self, now: u64) -> Option<(u32, u64)> {
         let in_tree = self.tree.first();
         let in_tree = in_tree.map(|node| (node, self.tree.deadline(node)));
@@ -268,7 +259,6 @@ impl fmt::Debug for TimerTree {
 
 #[cfg(test)]
 impl TimerTree {
-    /// A tree that admits so few timers per call that short scripts make it pause.
     pub(crate) fn with_pauses() -> Self {
         Self {
             admit_max: 2,
@@ -276,7 +266,6 @@ impl TimerTree {
         }
     }
 
-    /// Panics if an invariant does not hold.
     pub(crate) fn verify(&self) {
         let place_of = |node| match self.tree.spot(node) {
             Spot::OnHeap(place) => Some(place),

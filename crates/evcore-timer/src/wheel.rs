@@ -2,45 +2,22 @@
 //!
 //! A server arms, re-arms and disarms timers all the time, and few of them ever fire. So the wheel
 //! sorts as little as possible: a timer is put into a slot whose width grows with its distance, and
-//! is not touched again until that slot is reached.
+//! is not moved again until that slot is reached.
 //! The design follows G. Varghese and T. Lauck, *Hashed and Hierarchical Timing Wheels*, 1987
 //! (their scheme 7), with a bitmap of the slots, so that empty slots are skipped without a walk.
 //!
-//! The slots cover the ticks whose high 32 bits equal those of the wheel's position. Two kinds of timers
-//! are on heaps: those *far* ahead, with other high bits, and those that were *overdue* when they were
-//! armed. Both are few if ticks are milliseconds and deadlines are in the future.
+//! The slots cover the ticks whose high 32 bits equal those of the wheel's position. Two kinds of
+//! timers are on heaps: those *far* ahead, with other high bits, and those that were *overdue* when
+//! they were armed. Both are few if ticks are milliseconds and deadlines are in the future.
 //!
-//! # Guarantees
+//! # Why the order is exact
 //!
-//! - The order is exact, to the tick. Slots are lists in the order of arming, and at any moment
-//!   there is exactly one slot for each new deadline. A coarse slot is emptied from its back, and
-//!   each timer goes to the front of its finer slot. So timers that are armed meanwhile stay
-//!   behind, and equal deadlines never change places.
-//! - The position and the horizon (the latest `now`) never go back. So of timers with equal
-//!   deadlines the far ones were armed first, then those in a slot, then the overdue ones.
-//! - The wheel keeps one tick before which nothing is due, [`quiet_until`](TimerWheel::quiet_until).
-//!   Arming a timer for an earlier deadline lowers it. A phase in which a timer may be due ends
-//!   with a search for the next tick, and so does disarming the earliest timer. With few timers,
-//!   the tick is mostly the earliest deadline itself. After a search it may be the start of a slot
-//!   on a coarser level, which is early. Between two timers that fire, this costs at most one wake
-//!   for each of the three coarser levels.
-//! - A phase whose `now` is before that tick changes nothing, and does not move the position. The
-//!   order is still kept, because the slot of a deadline depends only on the position.
-//!
-//! # Cost
-//!
-//! - `arm` and `disarm`: a removal from a slot and an addition, however many timers are armed. For
-//!   timers on a heap: log₄ n steps.
-//! - `next_deadline`, and `pop_expired` while nothing is due: a load and a comparison.
-//! - The search for the next deadline reads two words of a bitmap, the first slot and the fronts of the
-//!   heaps. A slot that all its timers have left costs some more once, because its chunks are
-//!   freed. One search frees the chunks of at most 64 slots.
-//! - `pop_expired`: a timer moves at most three times in its life, by the calls that reach its slots;
-//!   with ticks of a millisecond and deadlines within a minute, once or twice. One call moves at
-//!   most 64 timers. If a slot holds more, the call [pauses](TimerQueue::has_more), and the next
-//!   calls go on.
-//! - The call that begins a phase: O(1). If the previous phase was left early with overdue timers,
-//!   this call and the next ones merge the two heaps of overdue timers, at most 8 timers a call.
+//! - Slots are lists in the order of arming. A coarse slot is emptied from its back, and each timer
+//!   goes to the front of its finer slot. So timers that are armed meanwhile stay behind.
+//! - The slot of a deadline depends only on the position, which a phase does not move if nothing is
+//!   due.
+//! - The position and the horizon (the highest `now`) never go back. So of timers with equal
+//!   deadlines, the far ones were armed first, then those in a slot, then the overdue ones.
 
 mod deadline_slot;
 mod lists;
@@ -66,23 +43,25 @@ const FAR: u8 = Overdue::HEAPS;
 
 /// A hierarchical timing wheel, for timeouts that are often re-armed and rarely fire.
 ///
-/// [`next_deadline`](TimerQueue::next_deadline) may be early, which costs one wake for each of three
-/// levels, one for each 64 slots that timers have left, and one if the earliest timer was armed again to
-/// a later deadline. It is never late.
+/// [`next_deadline`](TimerQueue::next_deadline) may be early, which costs one wake for each of
+/// three levels, one for each 64 slots that timers have left, and one if the earliest timer was
+/// armed again to a later deadline. It is never late.
 ///
 /// # Cost
 ///
 /// Arming, re-arming and disarming are at most a removal from one list and an addition to another,
-/// whether a thousand timers are armed or a million; only the cache misses grow. While nothing is due,
-/// `next_deadline` and [`pop_expired`](TimerQueue::pop_expired) are a load and a comparison. A call of
-/// `pop_expired` moves at most 64 timers, or drops at most 64 slots that timers have left, and then
-/// [pauses](TimerQueue::has_more). The call that ends a phase may drop 64 more.
+/// whether a thousand timers are armed or a million; only the cache misses grow. Disarming the
+/// earliest timer also searches for the next one. While nothing is due, `next_deadline` and
+/// [`pop_expired`](TimerQueue::pop_expired) are a load and a comparison. A call of `pop_expired`
+/// moves timers and drops slots that timers have left, 64 in all, and then
+/// [pauses](TimerQueue::has_more). A search for the next timer, at the end of a phase or when the
+/// earliest timer is disarmed, drops at most 64 slots.
 ///
-/// Two kinds of timers are on heaps, where these calls take log₄ n steps: those that are armed for a
-/// tick at or before the latest `now`, and those armed for a tick whose high 32 bits differ from
-/// the high bits of the latest `now`. If ticks are milliseconds, the high bits change every 49
-/// days. Before the first timer is armed, call `pop_expired` with the current tick, so that the
-/// wheel begins there and not at 0.
+/// Two kinds of timers are on heaps, where these calls take log₄ n steps: those that are armed for
+/// a tick at or before the latest `now`, and those armed for a tick whose high 32 bits differ from
+/// those of the wheel's position, a tick at or before the latest `now`. If ticks are milliseconds,
+/// the high bits change every 49 days. Before the first timer is armed, call `pop_expired` with the
+/// current tick, so that the wheel begins there and not at 0.
 ///
 /// # Memory
 ///
@@ -91,9 +70,9 @@ const FAR: u8 = Overdue::HEAPS;
 /// the wheel takes 16 KiB, and at most 128 KiB for slots that timers have left. Each of these slots
 /// keeps 64 or 128 bytes until it is reached.
 ///
-/// The tables grow by 4 KiB, copy nothing, and do not shrink. An id far above the others allocates one
-/// block, and each call for it takes a search in a map, until about half of the blocks below it are in
-/// use. So keep ids dense.
+/// The tables grow by 4 KiB, copy nothing, and do not shrink. An id far above the others allocates
+/// one block, and each call for the id takes a search in a map, until about half of the blocks
+/// below its block are in use. So keep ids dense.
 ///
 /// # Example
 ///
@@ -128,8 +107,8 @@ pub struct TimerWheel {
     // Invariant: it starts at `position`, and its timers were armed before those with the same
     // deadline in finer slots.
     draining: Option<u32>,
-    /// The latest `now` so far. A timer that is armed for a tick at or before it is overdue.
-    // Invariant: outside a phase every deadline in a slot is after the latest `now`.
+    /// The highest `now` so far. A timer that is armed for a tick at or before it is overdue.
+    // Invariant: outside a phase, every deadline in a slot is after the latest `now`.
     horizon: u64,
     /// `now` of the current phase.
     now: u64,
@@ -142,19 +121,19 @@ pub struct TimerWheel {
     plain_after: u64,
     in_phase: bool,
     has_more: bool,
-    /// The most timers that one call moves. Tests lower it, so that short scripts pause.
+    /// Maximum number of timers that one call moves. Tests lower it, so that short scripts pause.
     moves_max: usize,
     armed: usize,
     /// The number of far timers that were ever inserted, which orders equal deadlines.
     far_sequence: u64,
 }
 
-/// The default limit of moves in one call. With a million armed timers each move costs a few cache
-/// misses, so a call takes some 10 µs (docs/performance.md, the longest call).
+/// The default of `moves_max`. With a million armed timers, each move costs a few cache misses, so
+/// a call takes some 10 µs (docs/performance.md, the longest call).
 const MOVES_MAX: usize = 64;
 
 impl TimerWheel {
-    /// The highest id that can be armed, 2²⁷ − 1. With all ids in use the table takes 1 GiB.
+    /// The highest id that can be armed, 2²⁷ − 1. The table of all ids takes 1 GiB.
     pub const ID_MAX: u32 = queue::ID_MAX;
 
     /// Creates an empty wheel, which grows as ids are armed.
@@ -165,7 +144,8 @@ impl TimerWheel {
 
     /// Creates an empty wheel with memory for the ids below `ids`. Higher ids make the table grow.
     ///
-    /// Arming these ids allocates nothing unless most of the timers are alone in their slots.
+    /// Arming these ids allocates nothing, with two exceptions: timers on [heaps](TimerWheel#cost),
+    /// and slots that most of their timers have left.
     ///
     /// # Panics
     ///
@@ -195,7 +175,6 @@ impl TimerWheel {
         }
     }
 
-    /// Sets the tick before which no timer is due.
     #[inline]
     fn set_quiet_until(&mut self, tick: u64) {
         self.quiet_until = tick;
@@ -224,8 +203,7 @@ impl TimerWheel {
         }
     }
 
-    /// Arms a timer in the general case: the timer may be on a heap, its deadline may have no slot, and
-    /// a table may grow.
+    /// Arms a timer in the general case.
     #[inline(never)]
     fn arm_slow(&mut self, id: u32, deadline: u64) {
         self.set_quiet_until(deadline.min(self.quiet_until));
@@ -234,7 +212,7 @@ impl TimerWheel {
         self.insert(id, deadline);
     }
 
-    /// Disarms a timer whose id is far above the others, if the table holds it.
+    /// Like [`disarm`](TimerQueue::disarm), for an id that is far above the others.
     #[cold]
     #[inline(never)]
     fn disarm_far(&mut self, id: u32) -> bool {
@@ -251,7 +229,7 @@ impl TimerWheel {
     }
 
     /// Takes an armed timer off its list or heap, and counts an unarmed one as armed. Does not
-    /// change its spot.
+    /// change the spot.
     fn detach(&mut self, id: u32) {
         let spot = self.nodes.at_mut(id).spot;
         if spot.is_armed() {
@@ -261,7 +239,6 @@ impl TimerWheel {
         }
     }
 
-    /// Takes a timer off its list or heap.
     fn take_off(&mut self, spot: Spot) {
         match spot.place() {
             None => self.lists.remove(spot),
@@ -270,8 +247,7 @@ impl TimerWheel {
         }
     }
 
-    /// Inserts a detached timer, which is on no list or heap, into the slot or the heap for its
-    /// deadline.
+    /// Inserts a detached timer into the slot or onto the heap for its deadline.
     fn insert(&mut self, id: u32, deadline: u64) {
         if self.fits(deadline) {
             let slot = slot_of(deadline, self.position);
@@ -302,7 +278,6 @@ impl TimerWheel {
         self.armed -= 1;
     }
 
-    /// The deadline of an armed timer.
     fn deadline_at(&self, spot: Spot, low: u32) -> u64 {
         match spot.place() {
             None => with_low(self.position, low),
@@ -315,8 +290,8 @@ impl TimerWheel {
 impl TimerQueue for TimerWheel {
     #[inline]
     fn arm(&mut self, id: u32, deadline: u64) {
-        // This is the hot path. It calls a function only where it ends, because saving registers for
-        // a call would cost as much as all the rest.
+        // This is the hot path. It calls a function only where it ends, because saving registers
+        // for a call would cost as much as all the rest.
         if deadline > self.plain_after && deadline <= self.reach {
             if let Some(node) = self.nodes.near_mut(id) {
                 let (old, low) = (node.spot, low(deadline));

@@ -8,7 +8,7 @@ use evcore_timer::{Coalesced, Lazy, TimerHeap, TimerQueue, TimerTree, TimerWheel
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;
 
-/// The bytes of the largest block of a table, and of the entry of the map that it may be in.
+/// The bytes of the largest block of a table, and of a map's entry for the block.
 const BLOCK_BYTES: usize = 4_096 + 512;
 
 const ID_MAX: u32 = TimerWheel::ID_MAX;
@@ -23,7 +23,7 @@ fn allocated_by(work: impl FnOnce()) -> (usize, usize) {
     )
 }
 
-/// Arms this id before all others, and expects at most two blocks for each of the tables.
+/// Arms this id before all others, and expects at most two blocks for each table.
 fn assert_first_id_is_cheap(mut timers: impl TimerQueue, id: u32, tables: usize) {
     let (_, bytes) = allocated_by(|| timers.arm(id, 10));
     assert!(
@@ -61,8 +61,8 @@ fn the_first_period_takes_a_few_blocks_whatever_was_armed() {
     assert!(bytes <= 3 * BLOCK_BYTES, "{bytes} bytes");
 }
 
-/// Arms these ids in turn. Expects few allocations in each call, and in all calls together at most
-/// three times the blocks of these ids.
+/// Arms these ids in turn. Expects few allocations in each call, and at most some three times as
+/// many blocks as the ids are in.
 fn assert_each_call_is_bounded(ids: impl Iterator<Item = u32>) {
     const IDS_PER_BLOCK: u32 = 512;
     let ids: Vec<u32> = ids.collect();
@@ -74,7 +74,8 @@ fn assert_each_call_is_bounded(ids: impl Iterator<Item = u32>) {
         assert!(calls <= 20, "id {id}: {calls} allocations");
     }
     let bytes = bytes_in_use().wrapping_sub(start);
-    // Both the queue and `Lazy` have a table by id. The chunks of the wheel take some 6 bytes a timer.
+    // Both the queue and `Lazy` have a table by id. The chunks of the wheel take some 6 bytes a
+    // timer.
     let most = 2 * (3 * blocks.len() + 8) * BLOCK_BYTES + 8 * ids.len();
     assert!(bytes <= most, "{} blocks: {bytes} bytes", blocks.len());
     let deadline = |id: &u32| timers.deadline(*id);

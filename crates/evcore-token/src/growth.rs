@@ -1,5 +1,5 @@
 //! The growth of the tables. A table grows by a quarter, so that little of its memory is unused,
-//! and an insertion is amortised O(1).
+//! and ascending indices cost amortised O(1) each.
 
 /// The number of entries that each growth adds to the quarter, so that a small table grows rarely.
 const LEAST: usize = 8;

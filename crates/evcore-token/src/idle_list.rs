@@ -1,4 +1,5 @@
-//! Idle connections, the longest idle first, with a grace for the connections that became idle last.
+//! Idle connections, the longest idle first, with a grace for the connections that became idle
+//! last.
 //!
 //! A time for each connection would take memory. Instead, the list has a few marks among the
 //! connections, each with the time at which it was set. The connections between a mark and the next
@@ -6,13 +7,12 @@
 
 use crate::lru::LruList;
 
-/// A time that never comes.
 const NEVER: u64 = u64::MAX;
 
-/// The number of marks that are due within the grace.
+/// The number of periods in the grace.
 const PERIODS: u64 = 8;
 
-/// The number of marks, which is the number that can be set within the grace and one period.
+/// The number of marks that can be set within the grace and one period.
 const MARKS: u32 = 9;
 
 /// A list of idle connections by their index, the longest idle first.
@@ -20,8 +20,8 @@ const MARKS: u32 = 9;
 /// A server that stops closes (*evicts*) its idle connections. Connections that became idle within
 /// a *grace* before the stop are evicted only after a further grace, because their next request may
 /// be on its way. The idle time of a connection is measured with a precision of an eighth of the
-/// grace. Times are in nanoseconds of the caller's clock. A connection takes 8 bytes, as in
-/// [`LruList`]. The calls for one connection are O(1).
+/// grace. Times are in nanoseconds of the caller's clock. Each index up to the highest takes 8
+/// bytes, as in [`LruList`]. The calls for one connection are O(1), except when the table grows.
 ///
 /// ```
 /// use evcore_token::IdleList;
@@ -40,17 +40,16 @@ const MARKS: u32 = 9;
 /// ```
 #[derive(Debug)]
 pub struct IdleList {
-    // Invariant: an id below `MARKS` is a mark; any other is the index of a connection plus `MARKS`.
+    // Invariant: an id below `MARKS` is a mark; any other is the index of a connection plus
+    // `MARKS`.
     list: LruList,
     // Invariant: the number of listed marks.
     marks: u32,
     grace_ns: u64,
     period_ns: u64,
-    /// The time at which each mark was set.
     set_at_ns: [u64; MARKS as usize],
     /// The mark that was set last.
     newest: u32,
-    /// The time at which the next mark is due.
     next_mark_ns: u64,
     // Invariant: both marks are listed.
     waiting: Option<SparedRange>,
@@ -140,8 +139,8 @@ impl IdleList {
         ids.filter_map(|id| id.checked_sub(MARKS))
     }
 
-    /// Begins a shutdown, after which no mark is set. Returns the grace if connections became idle
-    /// within a grace before `now_ns`, and `None` otherwise.
+    /// Begins a shutdown. Call it once. Returns the grace if connections became idle within a grace
+    /// before `now_ns`, and `None` otherwise.
     pub fn begin_shutdown(&mut self, now_ns: u64) -> Option<u64> {
         if self.waiting.is_some() {
             return Some(self.grace_ns); // the shutdown has begun before
@@ -191,7 +190,6 @@ impl IdleList {
         self.next_mark_ns = now_ns.saturating_add(self.period_ns);
     }
 
-    /// Puts a mark at the end of the list.
     fn add_mark(&mut self, mark: u32) {
         self.marks += u32::from(!self.list.contains(mark));
         self.list.touch(mark);

@@ -1,7 +1,7 @@
 //! A list of ids in the order of their last use, least recently used first.
 //!
-//! The ids are linked through a side table, so moving one to the end takes the same time however
-//! many are listed. The list contains no times; the order of the calls is the order of use.
+//! The ids are linked through a side table, so moving one to the end is O(1). The list contains no
+//! times; the order of the calls is the order of use.
 //!
 //! Deliberately absent: generations. The code that removes the value of an id also removes the id
 //! from the list, so an id is enough.
@@ -49,7 +49,6 @@ struct Link {
     newer: u32,
 }
 
-/// No neighbour on this side.
 const END: u32 = u32::MAX;
 
 /// The mark in the links of ids that are not listed.
@@ -80,8 +79,8 @@ impl LruList {
 
     /// Creates an empty list that expects the ids below `ids`. Allocates nothing yet.
     ///
-    /// The table grows by a quarter as higher ids are touched. A growth that would exceed `ids` ends
-    /// exactly there, so that the table takes no memory for more. Ids at or above `ids` make it grow further.
+    /// The table grows by a quarter as higher ids are touched. A growth that would exceed `ids`
+    /// ends exactly there. Ids at or above `ids` make the table grow further.
     #[must_use]
     pub const fn with_expected(ids: u32) -> Self {
         let mut idle = Self::new();
@@ -182,7 +181,6 @@ impl LruList {
         })
     }
 
-    /// Panics if an invariant does not hold.
     #[cfg(test)]
     pub(crate) fn verify(&self) {
         let (mut older, mut id, mut walked) = (END, self.oldest, 0);
@@ -217,7 +215,6 @@ impl LruList {
         self.len += 1;
     }
 
-    /// Grows the table until it covers an id.
     #[cold]
     fn cover(&mut self, index: usize) {
         let (len, held, expected) = (index + 1, self.links.len(), self.expected as usize);

@@ -8,12 +8,13 @@ use std::{fmt, iter, num::NonZeroU32};
 
 use crate::{growth, token::Token};
 
-/// A map from tokens to values, where a [`TokenSet`](crate::TokenSet) or an event loop gives out the
-/// tokens. A stale token never finds the value of a later one.
+/// A map from tokens to values, where a [`TokenSet`](crate::TokenSet) or an event loop gives out
+/// the tokens. A stale token never finds the value of a later one.
 ///
 /// There may be several of these maps for one set of tokens. Each index up to the highest that had
-/// a value takes an `Option<T>` and 4 bytes more. All calls that take a token are O(1), but
-/// [`insert`](Self::insert) is amortised O(1).
+/// a value takes an `Option<T>` and 4 bytes more. All calls that take a token are O(1), except that
+/// an [`insert`](Self::insert) above all earlier indices is O(index). For ascending indices it is
+/// amortised O(1).
 ///
 /// ```
 /// use evcore_token::{SecondaryMap, TokenSet};
@@ -52,8 +53,8 @@ impl<T> SecondaryMap<T> {
 
     /// Keeps `value` under a token, and returns the value that the token had before.
     ///
-    /// Do not pass a token that has ended, because its index may have a later token by now, whose value
-    /// the call would replace.
+    /// Do not pass a token that has ended, because its index may have a later token by now, whose
+    /// value the call would replace.
     pub fn insert(&mut self, token: Token, value: T) -> Option<T> {
         let index = token.index() as usize;
         let held = self.values.len();
@@ -104,8 +105,8 @@ impl<T> SecondaryMap<T> {
         self.values[token.index() as usize].as_mut()
     }
 
-    /// The values of two tokens, mutable; `None` if one of the tokens has no value here, or if both are
-    /// the same token.
+    /// The values of two tokens, mutable; `None` if one of the tokens has no value here, or if both
+    /// are the same token.
     #[inline]
     #[must_use]
     pub fn get_disjoint_mut(&mut self, [a, b]: [Token; 2]) -> Option<[&mut T; 2]> {

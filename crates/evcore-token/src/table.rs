@@ -56,8 +56,9 @@ pub struct Table<T> {
 impl<T> Table<T> {
     /// Creates an empty table that holds at most `limit` values.
     ///
-    /// Allocates nothing yet. The memory grows by a quarter as the table fills, and is never reserved
-    /// for more slots than `limit`. All indices are below `limit`, so `u32::MAX` is never an index.
+    /// Allocates nothing yet. The memory grows by a quarter as the table fills, and is never
+    /// reserved for more slots than `limit`. All indices are below `limit`, so `u32::MAX` is never
+    /// an index.
     #[must_use]
     pub const fn bounded(limit: u32) -> Self {
         Self {
@@ -86,8 +87,8 @@ impl<T> Table<T> {
 
     /// A free slot whose token is known before its value exists; `None` if no slot is free.
     ///
-    /// Use it for values that hold their own token, or to create a value only if there is a slot for
-    /// it.
+    /// Use it for values that hold their own token, or to create a value only if there is a slot
+    /// for it.
     pub fn vacant_entry(&mut self) -> Option<VacantEntry<'_, T>> {
         let token = self.next_token()?;
         Some(VacantEntry::new(self, token))
@@ -233,7 +234,6 @@ impl<T> Table<T> {
         self.iter().map(|(token, _)| token)
     }
 
-    /// The token of the next value; `None` if no slot is free.
     fn next_token(&self) -> Option<Token> {
         if self.is_full() {
             return None;
@@ -246,7 +246,6 @@ impl<T> Table<T> {
         ))
     }
 
-    /// Puts `value` into the slot of the next token.
     fn fill_next(&mut self, value: T) -> &mut T {
         if self.slots.vacant_key() == self.generations.len() {
             self.reserve_one();
@@ -266,13 +265,11 @@ impl<T> Table<T> {
         }
     }
 
-    /// The most slots that were ever in use at once.
     fn slots_used(&self) -> u32 {
         narrow(self.generations.len())
     }
 }
 
-/// A count or an index of slots as `u32`.
 #[inline]
 #[expect(clippy::cast_possible_truncation, reason = "the limit is a u32")]
 const fn narrow(slots: usize) -> u32 {

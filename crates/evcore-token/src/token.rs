@@ -49,8 +49,8 @@ impl Token {
 
     /// The token with these bits, as [`to_bits`](Self::to_bits) returned them.
     ///
-    /// `None` if the generation would be zero. So no token has the bits 0 to `u32::MAX`, and a 64-bit
-    /// key can use them for other purposes.
+    /// `None` if the generation would be zero. So no token has the bits 0 to `u32::MAX`, and a
+    /// 64-bit key can use them for other purposes.
     #[inline]
     #[must_use]
     pub const fn from_bits(bits: u64) -> Option<Self> {
@@ -87,7 +87,8 @@ impl Token {
 
     /// The bits of the token: the index in the low half, the generation in the high half.
     ///
-    /// Fits `epoll_data`, kqueue's `udata` and the user pointer of event ports.
+    /// Fits `epoll_data`, and on 64-bit systems kqueue's `udata` and the user pointer of event
+    /// ports.
     #[inline]
     #[must_use]
     pub const fn to_bits(self) -> u64 {

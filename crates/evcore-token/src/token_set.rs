@@ -39,7 +39,6 @@ pub struct TokenSet {
     free: u32,
     /// The index of the first token. Lower indices are never occupied.
     first_index: u32,
-    /// The highest index that may be used.
     index_max: u32,
     /// The expected number of indices: a growth that would exceed it ends exactly there.
     expected: u32,
@@ -49,12 +48,11 @@ pub struct TokenSet {
 /// the word has the generation of the last token, and in place of the index the next free index
 /// with the bit [`VACANT`]. No token has such an index.
 ///
-/// The word has the form of a token in both cases, so that the bits of an event are compared with one
-/// word.
+/// The word has the form of a token in both cases, so that the bits of an event are compared with
+/// one word.
 #[derive(Clone, Copy, Debug)]
 struct Occupant(Token);
 
-/// The bit that marks a vacant [`Occupant`].
 const VACANT: u32 = 1 << 31;
 
 /// The end of the chain of free indices.
@@ -79,8 +77,8 @@ impl TokenSet {
         }
     }
 
-    /// The token that begins next, at the index that was freed last or at a new one; `None` if every
-    /// index is taken.
+    /// The token that begins next, at the index that was freed last or at a new one; `None` if
+    /// every index is taken.
     #[must_use]
     pub fn next(&self) -> Option<Token> {
         if let Some(free) = self.occupants.get(self.free as usize) {

@@ -1,6 +1,7 @@
 //! Sends HTTP requests at fixed times, and prints how long the responses take:
 //!
-//!     cargo run --release --example client -- --to 127.0.0.1:80 --connections 64 --rate 9000 --seconds 5
+//!     cargo run --release --example client -- --to 127.0.0.1:80 --connections 64 \
+//!         --rate 9000 --seconds 5
 //!
 //! Without `--rate` each connection sends its next request when it has a response. More options:
 //! `--path P`, `--close` (each connection sends only one request), `--timeout S` (for connecting

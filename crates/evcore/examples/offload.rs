@@ -1,6 +1,6 @@
-//! Answers a line that names a host with the host's addresses, and a line that names a file (it has a
-//! slash) with the file's content: `offload 127.0.0.1:7007 4 1000`. It sends any file to any client, so
-//! do not run it in public.
+//! Answers a line that names a host with the host's addresses, and a line that names a file (it has
+//! a slash) with the file's content: `offload 127.0.0.1:7007 4 1000`. It sends any file to any
+//! client, so do not run it in public.
 //!
 //! Resolving and reading block, so 4 threads do that work. The loop serves the other clients
 //! meanwhile. A client has one job at a time. If there are 1,000 jobs already, the answer is
@@ -30,8 +30,8 @@ struct Client {
 }
 
 impl Client {
-    /// Sends answers and reads lines, until a call would block or a job runs. The end of the stream is
-    /// returned as an error.
+    /// Sends answers and reads lines, until a call would block or a job runs. The end of the stream
+    /// is returned as an error.
     fn serve(&mut self, io: &mut EdgeStream, ev: &mut EventLoop, pool: &mut Pool) -> Result<()> {
         loop {
             while !self.answers.is_empty() {
@@ -88,7 +88,8 @@ fn main() -> std::result::Result<(), Box<dyn Error>> {
                         }
                     }
                 }
-                Step::Expired(..) | Step::Evict(_) | Step::ShuttingDown => {} // this program gets none of these
+                // This program gets none of these.
+                Step::Expired(..) | Step::Evict(_) | Step::ShuttingDown => {}
             }
             for token in due.drain(..) {
                 let (stream, client) = clients.get_mut(token).expect("open");

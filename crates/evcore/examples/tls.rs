@@ -1,7 +1,8 @@
 //! Sends back what it is sent, over TLS 1.3: `tls 127.0.0.1:7443 cert.pem key.pem 60`.
 //!
 //! A client may be idle for 60 seconds, and its handshake may take 60 seconds. QUIT stops the
-//! server when its clients have been quiet for a second. To make a certificate for a trial:
+//! server when its clients have been quiet for a second, or after 30 seconds. To make a certificate
+//! for a trial:
 //!
 //!     openssl req -x509 -newkey ed25519 -nodes -subj /CN=localhost -keyout key.pem -out cert.pem
 use evcore::{Connections, EdgeStream, EventLoop, Listener, Step, Stream};
@@ -16,8 +17,8 @@ const IDLE: Timer = Timer::new(0);
 const HANDSHAKE: Timer = Timer::new(1);
 const QUIET: Timer = Timer::new(2);
 
-/// Sends back the bytes that arrive, until a call would block. The end of the stream is returned as an
-/// error, too.
+/// Sends back the bytes that arrive, until a call would block. The end of the stream is returned as
+/// an error, too.
 fn echo(stream: &mut EdgeStream, tls: &mut ServerConnection, ev: &mut EventLoop) -> io::Result<()> {
     let mut buffer = [0; 16 * 1024];
     loop {
@@ -61,7 +62,8 @@ struct Server {
 impl Server {
     fn handle(&mut self, step: Step, ev: &mut EventLoop) {
         match step {
-            Step::Accepted(new) => _ = self.open(new.stream, ev), // if this fails, the stream is dropped, which closes it
+            // If this fails, the stream is dropped, which closes it.
+            Step::Accepted(new) => _ = self.open(new.stream, ev),
             Step::Ready(token, _) if token == self.quit => {
                 ev.remove(token); // the loop is not shut down while it watches a descriptor
                 ev.shutdown(Duration::from_secs(30));
@@ -86,7 +88,8 @@ impl Server {
                 }
             }
             Step::Expired(token, _) | Step::Evict(token) => {
-                let client = self.clients.ready(token, Ready::READABLE); // something may have just arrived
+                // Something may have just arrived.
+                let client = self.clients.ready(token, Ready::READABLE);
                 let (stream, tls) = client.expect("it is open");
                 let _ = echo(stream, tls, ev);
                 let _ = close(stream, tls, ev);

@@ -3,9 +3,9 @@
 //!     cargo run --release --example udp -- 127.0.0.1:5300 192.0.2.1
 //!     dig -p 5300 @127.0.0.1 example.org
 //!
-//! The server keeps no state for a client. A malformed question gets FORMERR. A message shorter than a
-//! header gets no answer. Extensions (EDNS) are ignored. `cargo xtask bench datagrams` measures this
-//! server.
+//! The server keeps no state for a client. A malformed question gets FORMERR. A response, or a
+//! message shorter than a header, gets no answer. Extensions (EDNS) are ignored.
+//! `cargo xtask bench datagrams` measures this server.
 use evcore::{EventLoop, Interest, Mode, Step};
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::{env, error::Error, io, io::ErrorKind};

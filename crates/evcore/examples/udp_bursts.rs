@@ -2,9 +2,10 @@
 //!
 //!     cargo run --release --example udp_bursts -- 127.0.0.1:4433
 //!
-//! quinn-udp makes the calls. With GRO one call receives up to 64 datagrams of a client as one buffer, and
-//! with GSO one call sends such a buffer. With `--one` the standard library receives and sends each
-//! datagram by a call of its own. `cargo xtask bench datagrams` compares the two modes.
+//! quinn-udp makes the calls. With GRO one call receives up to 64 datagrams of a client as one
+//! buffer, and with GSO one call sends such a buffer. With `--one` the standard library receives
+//! and sends each datagram by a call of its own. `cargo xtask bench datagrams` compares the two
+//! modes.
 use evcore::{EventLoop, Interest, Mode, Step};
 use quinn_udp::{RecvMeta, Transmit, UdpSocketState};
 use std::{env, error::Error, io, io::ErrorKind, io::IoSliceMut, net::UdpSocket};

@@ -2,10 +2,10 @@
 //!
 //!     cargo run --release --example wake -- 1000 1000000 1000000000
 //!
-//! counts the primes below each number, each in a thread of its own, with a deadline for all of them.
-//! A thread posts the token of its job when the result is there, which ends the loop's wait. A job
-//! whose deadline has passed is removed. If its thread posts later, the token is stale, and the
-//! loop drops the post.
+//! counts the primes below each number, each in a thread of its own, with a deadline for all of
+//! them. A thread posts the token of its job when the result is there, which ends the loop's wait.
+//! A job whose deadline has passed is removed. If its thread posts later, the token is stale, and
+//! the loop drops the post.
 
 use std::{
     env,

@@ -1,7 +1,8 @@
 //! The listeners' side of a turn: it starts and stops listening, and accepts clients.
 //!
-//! Listeners are level-triggered, so a client that is left in the backlog is not lost: the kernel
-//! reports it again, to this worker or to another.
+//! A client that is left in the backlog is not lost. A level-triggered listener reports it again.
+//! While a leader yields, its listeners are edge-triggered, and the next plan takes the clients
+//! that were reported into account.
 
 use std::{mem, time::Duration};
 
@@ -21,7 +22,6 @@ use crate::{
     time::{NEVER, NS_PER_MS, now, whole_ns},
 };
 
-/// The listeners of one worker, and the coordinator that decides whether they are registered.
 #[derive(Debug)]
 pub(crate) struct Accepting<L> {
     // Invariant: from plan to plan, all listeners that are not suspended are registered with the
@@ -31,23 +31,20 @@ pub(crate) struct Accepting<L> {
     /// Listeners that may have clients in their backlogs, in the order in which they are tried.
     // Invariant: empty while not listening.
     queue: PostedQueue,
-    /// Set while no slot is free, so that each shortage is counted once.
+    /// True if the present shortage of slots has been counted.
     is_full: bool,
-    /// Number of clients that the plan of this turn admits.
     allowed: usize,
     /// The connections that the last plan gives to another worker, until they are taken.
     pub(crate) give: Option<Give>,
-    /// The pause for lack of descriptors or memory.
+    /// The pause of all listeners.
     backoff: Backoff,
-    /// The resource that ran out last.
     last_exhausted: Option<Resource>,
     /// Set if this turn's accepts ended for lack of a resource that evictions free.
     needs_evictions: bool,
 }
 
 impl<L: Acceptor> Accepting<L> {
-    /// Registers the notifier, if there is one. Fails if the policy needs a lock or a group and the
-    /// worker has none.
+    /// Registers the notifier, if there is one.
     pub(crate) fn new(
         listeners: Vec<L>,
         policy: Option<Policy>,
@@ -55,9 +52,9 @@ impl<L: Acceptor> Accepting<L> {
         poller: &mut Poller,
     ) -> Result<Self> {
         let can = poller.backend().capabilities();
-        // A leader that yields needs both capabilities. If a backend emulates edges by masking, the
-        // kernel would wake this worker, and no other, even for clients that the backend does not
-        // report.
+        // A leader that yields registers with `Mode::ExclusiveEdge`, and needs the edges of the
+        // kernel. An emulated edge reports no further client until `rearm`, which is not called for
+        // listeners.
         let exclusive = can.exclusive && can.edge;
         let coordinator = Coordinator::new(policy, member)
             .map_err(|policy| Error::NoGroup { policy })?
@@ -104,7 +101,7 @@ impl<L: Acceptor> Accepting<L> {
         }
     }
 
-    /// The balancer's plan for this turn. The lock may be held from here on.
+    /// The lock may be held from here on.
     fn plan(&mut self, now_ns: u64, load: Load, stats: &mut Stats) -> Plan {
         let now = Duration::from_nanos(now_ns);
         self.backoff.expire(now);
@@ -114,12 +111,11 @@ impl<L: Acceptor> Accepting<L> {
         } else {
             self.is_full = false;
         }
-        // Without a listener, or out of descriptors, no client can be accepted either.
+        // No client can be accepted during a pause, or if every listener is suspended or closed.
         let accepts = self.backoff.resumes_at().is_none() && self.listeners.any_accepts();
         let active = if accepts { load.active } else { load.capacity };
         let load = Load { active, ..load };
-        // The kernel has woken no other worker for the clients of the listeners that are still
-        // queued here.
+        // The kernel may have woken no other worker for the clients of the queued listeners.
         if self.has_queued() {
             self.coordinator.on_clients_left();
         }
@@ -132,12 +128,12 @@ impl<L: Acceptor> Accepting<L> {
         plan
     }
 
-    /// Registers or deregisters the listeners if the plan differs from the registrations, and notifies
-    /// the other workers in the order that the plan gives. A listener that the poller refuses is
+    /// Follows the plan, in the order that [`Plan`] documents: steps down, changes the
+    /// registrations, and publishes the plan to the group. A listener that the poller refuses is
     /// suspended.
     ///
-    /// Returns false if the plan was to listen, and every listener was refused. This worker then has
-    /// no lock and does not lead, and the next plan notifies another worker in its place.
+    /// Returns false if the plan was to listen, and every listener was refused. This worker then
+    /// gives up the lock and its leadership.
     #[must_use]
     fn follow(
         &mut self,
@@ -175,7 +171,6 @@ impl<L: Acceptor> Accepting<L> {
         followed
     }
 
-    /// Number of clients that this turn may accept, by its budget and its plan.
     pub(crate) fn allowance(&self, budget: usize) -> usize {
         budget.min(self.allowed)
     }
@@ -197,19 +192,22 @@ impl<L: Acceptor> Accepting<L> {
         self.coordinator.on_notified(ready.is_error())
     }
 
-    /// The end of the next pause, of all listeners or of a suspended one.
+    /// The end of the pause or of the first suspension, whichever is earlier; [`NEVER`] without
+    /// either.
     fn resumes_at_ns(&self) -> u64 {
         let ends = [self.backoff.resumes_at(), self.listeners.resumes_at()];
         let first = ends.into_iter().flatten().min();
         first.map_or(NEVER, whole_ns)
     }
 
-    /// Queues a listener that the poller reported. Returns false if it is closed or suspended.
+    /// Handles an event of a listener: queues the listener, unless accepting is paused. Returns
+    /// false if the event is stale, because this worker does not listen, or because the listener is
+    /// suspended or closed.
     pub(crate) fn on_event(&mut self, listener: u32, ready: Ready) -> bool {
         let known = self.is_listening() && self.listeners.accepts(listener);
         if known {
             if self.backoff.resumes_at().is_some() {
-                // A handler of this turn has paused accepting.
+                // Accepting was paused after this turn's plan.
                 self.coordinator.on_clients_left();
             } else {
                 self.queue.post(listener);
@@ -224,10 +222,10 @@ impl<L: Acceptor> Accepting<L> {
         known
     }
 
-    /// The next client, from the listeners by turns, so that none starves another.
+    /// Accepts the next client, from the listeners by turns, so that none starves another.
     ///
-    /// Returns `None` if no client waits or `left` is used up. The next call begins with the listeners
-    /// that are still queued.
+    /// Returns `None` if no listener is queued any more, `left` is used up, or a resource is
+    /// exhausted. Listeners that are queued then stay queued for the next call.
     pub(crate) fn next(
         &mut self,
         left: &mut usize,
@@ -255,7 +253,7 @@ impl<L: Acceptor> Accepting<L> {
                 }
                 Ok(Accept::WouldBlock) => {}
                 Ok(Accept::Exhausted(resource)) => {
-                    // A client still waits there, so the next plan notifies another worker.
+                    // A client still waits there, which the next plan takes into account.
                     self.queue.post(id);
                     self.on_exhausted(resource, now(clock), stats);
                     return None;
@@ -271,8 +269,8 @@ impl<L: Acceptor> Accepting<L> {
         None
     }
 
-    /// Empties the queue because no slot is free. The kernel reports waiting clients again, to this
-    /// worker or to the one that the next plan notifies.
+    /// Empties the queue because no slot is free. The next plan takes the waiting clients into
+    /// account.
     pub(crate) fn drop_backlog_hints(&mut self, stats: &mut Stats) {
         if self.has_queued() {
             self.coordinator.on_clients_left();
@@ -281,50 +279,47 @@ impl<L: Acceptor> Accepting<L> {
         }
     }
 
-    /// Returns whether a listener is queued.
     #[inline]
     pub(crate) fn has_queued(&self) -> bool {
         !self.queue.is_empty()
     }
 
-    /// The number of queued listeners.
     #[inline]
     pub(crate) fn queued(&self) -> u32 {
         self.queue.len()
     }
 
-    /// Returns whether accepting needs evictions before it can go on in this turn, and clears that flag.
+    /// Returns whether accepting has stopped until evictions free a descriptor, and clears that
+    /// flag.
     #[inline]
     pub(crate) fn take_need_of_evictions(&mut self) -> bool {
         mem::take(&mut self.needs_evictions)
     }
 
-    /// The resource that ran out last.
     pub(crate) fn last_exhausted(&self) -> Option<Resource> {
         self.last_exhausted
     }
 
-    /// Takes the oldest failure of a listener.
     pub(crate) fn take_error(&mut self) -> Option<ListenerError> {
         self.listeners.take_error()
     }
 
-    /// Ends a pause for lack of descriptors, because a descriptor was closed.
+    /// Ends the pause of all listeners, because a descriptor was closed.
     pub(crate) fn descriptor_closed(&mut self) {
         if self.backoff.descriptor_closed() {
             self.coordinator.on_listeners_changed();
         }
     }
 
-    /// Pauses accepting from here on, as if memory had run out. Waiting clients are left to other
-    /// workers.
+    /// Pauses accepting for the application. Waiting clients are left to other workers.
     pub(crate) fn pause(&mut self, clock: &Clock) {
         self.queue.clear();
         self.coordinator.on_clients_left();
         self.begin_pause(now(clock));
     }
 
-    /// Closes the listeners for good, and notifies another worker in place of this one.
+    /// Closes the listeners for good. If this worker listened or was notified, notifies another one
+    /// in its place.
     pub(crate) fn close(&mut self, poller: &mut Poller, stats: &mut Stats) -> Result<()> {
         let listened = self.is_listening();
         self.coordinator.step_down();
@@ -353,15 +348,14 @@ impl<L: Acceptor> Accepting<L> {
         self.coordinator.on_listeners_changed();
     }
 
-    /// Counts a shortage of slots once, until a slot is free again.
     fn count_full(&mut self, stats: &mut Stats) {
         if !mem::replace(&mut self.is_full, true) {
             stats.full += 1;
         }
     }
 
-    /// Pauses all listeners, because descriptors, buffers or memory have run out. At the limit of
-    /// this process, a closed connection makes room for a client. So idle connections are evicted,
+    /// Pauses all listeners, because a resource has run out. At the descriptor limit of this
+    /// process, a closed connection makes room for a client. So idle connections are evicted,
     /// unless another worker has a free slot. They are not evicted for other resources, because any
     /// process may take what is freed.
     #[cold]

@@ -6,15 +6,14 @@ use evcore_poller::{Error, Event, Events, Poller};
 
 use crate::error::Result;
 
-/// The events of the last wait, and the position of the next one to deliver.
 #[derive(Debug)]
 pub(crate) struct Batch {
     events: Events,
     /// The position of the next event to deliver; `usize::MAX` while the batch is withheld.
     next: usize,
-    /// The position of the next event to deliver when the batch is given back, if it is withheld.
+    /// The value of `next` when the batch is given back.
     withheld: Option<usize>,
-    /// Set by a signal that ended the wait, and cleared by [`is_nothing`](Self::is_nothing).
+    /// True if the poller reported `Interrupted`, until [`is_nothing`](Self::is_nothing) clears it.
     // Invariant: false if there are events.
     was_interrupted: bool,
 }
@@ -22,9 +21,9 @@ pub(crate) struct Batch {
 impl Batch {
     pub(crate) fn with_capacity(events: usize) -> Self {
         Self {
-            // These events are raw: a signal ends the wait without events, so no clock is read to resume
-            // the wait, and the program reacts to the signal at once. A generation is not used twice, so
-            // the loop itself recognises stale events.
+            // A signal ends a raw wait without events, so the program reacts to the signal at once,
+            // and no clock is read to resume the wait. The loop recognises stale events by their
+            // generation.
             events: Events::raw(events),
             next: 0,
             withheld: None,
@@ -32,8 +31,8 @@ impl Batch {
         }
     }
 
-    /// Waits, replaces the events by those of the wait, and returns their number. If a signal ended
-    /// the wait, there are no events.
+    /// Waits, replaces the events by those of the wait, and returns their number: 0 if a signal
+    /// ended the wait.
     #[inline]
     pub(crate) fn wait(&mut self, poller: &mut Poller, timeout: Option<Duration>) -> Result<usize> {
         self.next = 0;
@@ -52,7 +51,6 @@ impl Batch {
         Ok(0)
     }
 
-    /// The next event that is not yet delivered.
     #[inline]
     pub(crate) fn take(&mut self) -> Option<Event> {
         let event = self.events.get(self.next)?;
@@ -66,20 +64,18 @@ impl Batch {
         self.next = usize::MAX;
     }
 
-    /// Ends the withholding, if there is one.
     pub(crate) fn give_back(&mut self) {
         if let Some(next) = self.withheld.take() {
             self.next = next;
         }
     }
 
-    /// Returns whether the wait reported an event with a wanted key.
     pub(crate) fn has(&self, is_wanted: impl Fn(u64) -> bool) -> bool {
         self.events.iter().any(|event| is_wanted(event.key))
     }
 
-    /// Returns whether more may be ready than the wait reported. (A wake-up may have taken the
-    /// place of an event.)
+    /// Returns whether more may be ready than the wait reported. A wake-up may have taken the place
+    /// of an event.
     pub(crate) fn is_full(&self) -> bool {
         self.events.len() + usize::from(self.events.was_woken()) >= self.events.capacity()
     }
@@ -90,7 +86,6 @@ impl Batch {
         self.events.is_full() | self.events.was_woken()
     }
 
-    /// The number of events that the wait reported.
     #[inline]
     pub(crate) fn len(&self) -> usize {
         self.events.len()
@@ -102,7 +97,6 @@ impl Batch {
         !mem::take(&mut self.was_interrupted) && !self.was_woken()
     }
 
-    /// Returns whether a waker ended the wait.
     pub(crate) fn was_woken(&self) -> bool {
         self.events.was_woken()
     }

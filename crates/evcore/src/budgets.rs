@@ -1,7 +1,7 @@
 //! Limits on the work of one turn.
 
-/// The most work of each kind that a turn does. The rest is carried over to the next turn,
-/// which then does not wait.
+/// The most work of each kind that a turn does. The work beyond a budget is carried over to the
+/// next turn, which then does not wait.
 ///
 /// ```
 /// use evcore::{Budgets, EventLoop};
@@ -19,7 +19,7 @@ pub struct Budgets {
     /// as 1.
     pub accepts: usize,
     /// Timers expired. Default 256; 0 counts as 1. If the timer queue
-    /// [pauses](evcore_timer::TimerQueue::has_more) to sort its timers in several parts, each part
+    /// [pauses](evcore_timer::TimerQueue::has_more) to sort its timers in several parts, each pause
     /// counts as 16.
     pub expired: usize,
     /// Posted steps, and posts taken in from other threads. Default 256; 0 counts as 1.

@@ -26,7 +26,7 @@ use crate::{
     stats::Stats,
 };
 
-/// The default grace. Most clients send their next request sooner after an answer.
+/// A client usually sends its next request within this time after an answer.
 const DEFAULT_IDLE_GRACE: Duration = Duration::from_secs(1);
 
 // The wheel has an id for each timer of each index that the poller accepts.
@@ -67,7 +67,6 @@ pub struct Builder<L = Listener> {
     polling: Polling,
 }
 
-/// The choice of the poller's backend.
 #[derive(Debug)]
 enum Polling {
     Best,
@@ -90,8 +89,8 @@ impl<L: Acceptor> Builder<L> {
         self
     }
 
-    /// The connection limit: the number of descriptors that may be watched at once, not counting the
-    /// listeners and background descriptors (`EventLoop::add_background`). Default 1,024.
+    /// The connection limit: the number of descriptors that may be watched at once, not counting
+    /// the listeners and background descriptors (`EventLoop::add_background`). Default 1,024.
     ///
     /// At the limit [`EventLoop::add`] refuses, and the loop stops accepting until a connection is
     /// closed. It goes on listening while a connection is [idle](EventLoop::set_idle), because an
@@ -103,18 +102,18 @@ impl<L: Acceptor> Builder<L> {
     }
 
     /// Sets the policy by which workers share the listeners. Default: the policy of the
-    /// [group](Self::group). Without a group it is [`Policy::Off`]: this worker always listens.
+    /// [group](Self::group), or [`Policy::Off`] if there is none.
     pub fn policy(mut self, policy: Policy) -> Self {
         self.policy = Some(policy);
         self
     }
 
-    /// The group that this worker shares with the others: a [`Member`](evcore_balancer::Member) of
+    /// Makes this worker a member of a group: `member` is a [`Member`](evcore_balancer::Member) of
     /// a [`WorkerGroup`](evcore_balancer::WorkerGroup). The group also has a policy.
     ///
-    /// [`Policy::LeastLoaded`] needs a member. Under [`Policy::Mutex`], members hand the lock to
-    /// the one with the least load. For [`Policy::Mutex`] as in nginx, the
-    /// [handle](evcore_balancer::AcceptMutex::lock_handle) of a lock is enough.
+    /// [`Policy::LeastLoaded`] needs a member. Under [`Policy::Mutex`], a member whose load is well
+    /// above the lowest yields the lock to the member with the lowest load. For [`Policy::Mutex`]
+    /// as in nginx, the [handle](evcore_balancer::AcceptMutex::lock_handle) of a lock is enough.
     ///
     /// ```
     /// use evcore::{EventLoop, balancer::{Policy, WorkerGroup, WorkerId}};
@@ -154,10 +153,10 @@ impl<L: Acceptor> Builder<L> {
     /// The timer queue. Default: a `Lazy` over a `TimerWheel`, where moving a timer to later is one
     /// store.
     ///
-    /// The queue must be empty, because [`build`](Self::build) panics otherwise. It must accept an
-    /// id for each [timer](Self::timers_per_token) of each token's index. Its ticks are
-    /// milliseconds of the clock. With a [`Coalesced`](evcore_timer::Coalesced) queue, timers may
-    /// be early or late by less than the slack.
+    /// The queue must be empty. It must accept an id for each [timer](Self::timers_per_token) of
+    /// each token's index. Its ticks are milliseconds of the clock. With a
+    /// [`Coalesced`](evcore_timer::Coalesced) queue, timers may be early or late by less than the
+    /// slack.
     pub fn timer_queue(mut self, queue: impl TimerQueue + 'static) -> Self {
         self.timer_queue = Box::new(queue);
         self
@@ -165,8 +164,8 @@ impl<L: Acceptor> Builder<L> {
 
     /// The number of [timers](crate::Timer) of each token, from 1 to 8. Default 2.
     ///
-    /// A timer takes 16 bytes for each index, armed or not. Three timers take as much as four; five
-    /// or more take as much as eight.
+    /// With the default queue a timer takes 16 bytes for each index, and more while it is armed.
+    /// Three timers take as much as four; five or more take as much as eight.
     ///
     /// # Panics
     ///
@@ -185,19 +184,20 @@ impl<L: Acceptor> Builder<L> {
     /// Default: after every wait.
     ///
     /// This saves the reading of a clock in each turn. Each update costs a wake-up and a read of a
-    /// descriptor, even when the loop has nothing to do. So a resolution is for loops with many
+    /// descriptor, even when the loop has nothing to do. So a resolution suits loops with many
     /// short turns.
     ///
     /// Between two updates the clock's time and its formatted dates do not change. When a timer is
     /// armed, the clock may be behind by one resolution. So each deadline is later by one
     /// resolution, and the timer expires at the first update that reaches the deadline. No timer is
-    /// early, and none is late by more than two resolutions and a millisecond. A
-    /// [shutdown](EventLoop::shutdown) also ends at an update, late by at most one resolution.
+    /// early. In a loop with short turns, no timer is late by more than two resolutions and a
+    /// millisecond. A [shutdown](EventLoop::shutdown) also ends at an update, and is late by at
+    /// most one resolution.
     ///
-    /// A [`Ticker`](evcore_clock::Ticker) causes the updates. With a [`backend`](Self::backend) of your
-    /// own, and on systems without a ticker, the loop reads the clock's source after every wait instead,
-    /// and every wait ends at the next update at the latest. So a simulator only has to advance its
-    /// time.
+    /// A [`Ticker`](evcore_clock::Ticker) causes the updates. With a [`backend`](Self::backend) of
+    /// your own, and on systems without a ticker, the loop reads the clock's source after every
+    /// wait instead, and every wait ends at the next update at the latest. So a simulator only has
+    /// to advance its time.
     ///
     /// ```
     /// use evcore::EventLoop;
@@ -216,11 +216,12 @@ impl<L: Acceptor> Builder<L> {
         self
     }
 
-    /// The instruments of the loop: histograms, slow turns, the last records. Default: none.
+    /// The instruments of the loop: histograms, a watchdog for slow turns, and the last records.
+    /// Default: none.
     ///
     /// [`InstrumentOptions`] documents the costs, and [`EventLoop::instruments`] reads the
     /// instruments. Without instruments, each wait and each call that would make a record costs a
-    /// comparison. A step costs nothing more.
+    /// comparison, and an event costs nothing.
     ///
     /// ```
     /// use evcore::{EventLoop, InstrumentOptions};
@@ -246,13 +247,13 @@ impl<L: Acceptor> Builder<L> {
     ///
     /// A [shutdown](EventLoop::shutdown) does not at once evict a connection that
     /// [`set_idle`](EventLoop::set_idle) marked less than this time before the shutdown began. The
-    /// connection gets the same grace once more, in which a request that was on its way still arrives.
-    /// Precision: an eighth of the grace.
+    /// connection gets the same grace once more, in which a request that was on its way still
+    /// arrives. Precision: an eighth of the grace.
     ///
-    /// Connections that were marked within this time are not evicted either when descriptors run out.
+    /// A shortage of descriptors does not evict a connection that was marked within this time.
     ///
-    /// A grace does not extend the timeout of the shutdown. With zero, every idle connection is evicted
-    /// at once, which suits a protocol in which only the server begins a conversation.
+    /// A grace does not extend the timeout of the shutdown. With zero, no connection gets a grace,
+    /// which suits a protocol in which only the server begins a conversation.
     ///
     /// ```
     /// use evcore::{TokenMap, EventLoop, Interest, Mode, Step};
@@ -285,15 +286,16 @@ impl<L: Acceptor> Builder<L> {
     ///
     /// # Errors
     ///
-    /// [`Error::NoGroup`](crate::Error::NoGroup) if the policy needs a lock or a group,
-    /// [`Error::Ticker`](crate::Error::Ticker) if the [resolution](Self::timer_resolution) is zero or
-    /// longer than a day, or if the system refuses a ticker, and the errors of the poller.
+    /// [`Error::NoGroup`](crate::Error::NoGroup) if the policy needs a lock or a group that this
+    /// worker does not have, [`Error::Ticker`](crate::Error::Ticker) if the
+    /// [resolution](Self::timer_resolution) is zero or longer than a day, or if the system refuses
+    /// a ticker, and the errors of the poller.
     ///
     /// # Panics
     ///
     /// If the [timer queue](Self::timer_queue) is not empty.
     pub fn build(self) -> Result<EventLoop<L>> {
-        // A simulated backend does not use the kernel's time.
+        // A backend of the caller's own may not use the kernel's time.
         let updates = match (self.resolution, &self.polling) {
             (None, _) => ClockUpdates::every_wait(),
             (Some(resolution), Polling::Backend(_)) => ClockUpdates::by_source(resolution)?,

@@ -14,12 +14,13 @@ use crate::token_map::TokenMap;
 
 /// The connections of one [`EventLoop`], each an [`EdgeStream`] and a value of the application.
 ///
-/// One call watches a stream and stores it with its value, and one call ends the watch and drops both.
-/// So no token is without a value, no stream without its readiness, and a stale token finds nothing.
+/// One call watches a stream and stores it with its value, and one call ends the watch and drops
+/// both. So no token is without a value, no stream without its readiness, and a stale token finds
+/// nothing.
 ///
 /// A loop may have several of these maps, for values of different types. A token is only in the map
-/// that it was added to. A connection takes 4 bytes in addition to its stream and its value. All calls
-/// that take a token are O(1).
+/// that it was added to. A connection takes 4 bytes in addition to its stream and its value. All
+/// calls that take a token are O(1), amortised where a connection is added.
 ///
 /// This type dereferences to the [`TokenMap`] underneath, so it also has the calls of that map:
 /// `get`, `close`, `retain`, `iter` and others. The values of that map are pairs of a stream and a
@@ -63,7 +64,8 @@ impl<T, S> Connections<T, S> {
     ///
     /// # Errors
     ///
-    /// The errors of [`EventLoop::add`]. Stream and value are dropped then, which closes the stream.
+    /// The errors of [`EventLoop::add`]. Stream and value are dropped then, which closes the
+    /// stream.
     pub fn add<L: Acceptor>(&mut self, ev: &mut EventLoop<L>, stream: S, value: T) -> Result<Token>
     where
         S: Transport + Source,
@@ -71,8 +73,8 @@ impl<T, S> Connections<T, S> {
         Ok(self.insert(EdgeStream::add(ev, stream)?, value))
     }
 
-    /// Keeps a stream that the loop [watches](EdgeStream::add) already, with `value`, and returns its
-    /// token.
+    /// Keeps a stream that the loop [watches](EdgeStream::add) already, with `value`, and returns
+    /// its token.
     pub fn insert(&mut self, stream: EdgeStream<S>, value: T) -> Token {
         let token = stream.token();
         self.map.insert(token, (stream, value));
@@ -80,8 +82,8 @@ impl<T, S> Connections<T, S> {
     }
 
     /// Takes note of the readiness that a [`Step::Ready`](crate::Step::Ready) reports, as
-    /// [`EdgeStream::on_ready`] does, and lends the connection. `None` if the token has no connection
-    /// here.
+    /// [`EdgeStream::on_ready`] does, and lends the connection. `None` if the token has no
+    /// connection here.
     #[inline]
     pub fn ready(&mut self, token: Token, ready: Ready) -> Option<(&mut EdgeStream<S>, &mut T)> {
         let (stream, value) = self.map.get_mut(token)?;
@@ -89,8 +91,8 @@ impl<T, S> Connections<T, S> {
         Some((stream, value))
     }
 
-    /// Removes the token of a connection, and returns its stream, which stays open, with its value. `None`
-    /// if the token has no connection here.
+    /// Removes the token of a connection, and returns its stream, which stays open, with its value.
+    /// `None` if the token has no connection here.
     pub fn remove<L: Acceptor>(&mut self, ev: &mut EventLoop<L>, token: Token) -> Option<(S, T)> {
         let (stream, value) = self.map.remove(ev, token)?;
         Some((stream.into_inner(), value))

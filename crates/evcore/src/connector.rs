@@ -7,8 +7,8 @@ use evcore_poller::Source;
 
 /// Connects to servers: [`ConnectOptions`], or a simulator's own type.
 ///
-/// A program that is generic over it and over [`Acceptor`](crate::Acceptor), such as a proxy, runs on
-/// sockets and in a simulator.
+/// A program that is generic over it and over [`Acceptor`](crate::Acceptor), such as a proxy, runs
+/// on sockets and in a simulator.
 ///
 /// ```
 /// use evcore::{Acceptor, Address, Connector, EdgeStream, EventLoop, Listener};
@@ -35,16 +35,16 @@ pub trait Connector: fmt::Debug {
     /// Begins to connect to `address`, and does not wait for the result.
     ///
     /// The result is known when the stream is first reported as writable. Then
-    /// [`take_error`](Transport::take_error) returns the reason for a failure, or `None` if the stream
-    /// is connected.
+    /// [`take_error`](Transport::take_error) returns the reason for a failure, or `None` if the
+    /// stream is connected.
     ///
     /// # Errors
     ///
     /// The errors of [`ConnectOptions::connect`]: connecting has already failed.
     fn connect(&self, address: &Address) -> Result<Self::Stream, Error>;
 
-    /// Returns whether a stream is writable before it is connected, because the kernel connects it with
-    /// the first bytes that are sent. It then has no peer address yet. The default is false.
+    /// Returns whether a stream is writable before it is connected, because the kernel connects it
+    /// with the first bytes that are sent. It then has no peer address yet. The default is false.
     fn connects_by_sending(&self) -> bool {
         false
     }

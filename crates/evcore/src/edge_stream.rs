@@ -14,20 +14,20 @@ use crate::{acceptor::Acceptor, error::Result, event_loop::EventLoop};
 /// call has drained the stream, and then makes the loop report the stream again
 /// ([`rearm`](EventLoop::rearm)). It is used as follows:
 ///
-/// 1. Pass each [`Step::Ready`](crate::Step::Ready) of its [token](evcore_net::EdgeStream::token) to
-///    [`on_ready`](Self::on_ready).
+/// 1. Pass each [`Step::Ready`](crate::Step::Ready) of its [token](evcore_net::EdgeStream::token)
+///    to [`on_ready`](Self::on_ready).
 /// 2. Then receive and send, until a call fails with [`WouldBlock`](std::io::ErrorKind::WouldBlock)
-///    or nothing is left to do. Another step comes only after `WouldBlock`.
+///    or nothing is left to do. Without `WouldBlock` there may be no further step.
 ///
-/// If you did not receive because sending blocked, do both in the next step. Data that arrived in the
-/// meantime causes no further step.
+/// If you did not receive because sending blocked, do both in the next step. Data that arrived in
+/// the meantime causes no further step.
 ///
 /// A stream cannot starve the others: after 32 calls of one side in a turn, the next call of that
 /// side fails with `WouldBlock`, too, and the next turn has a step for the stream.
 ///
-/// Watching the stream costs one system call, at registration. A `recv` or `send` that is known to
-/// block makes no system call. After [`add`](Self::add) both sides count as blocked until the first
-/// step. That step comes in the next turn, because a new stream is writable. A
+/// On epoll, watching the stream costs one system call, at registration. A `recv` or `send` that is
+/// known to block makes no system call. After [`add`](Self::add) both sides count as blocked until
+/// the first step. That step comes in the next turn, because a new stream is writable. A
 /// [connecting](Stream::connect) stream gets it when connecting ends.
 ///
 /// This type dereferences to [`net::EdgeStream`](evcore_net::EdgeStream), which has the other
@@ -55,8 +55,8 @@ use crate::{acceptor::Acceptor, error::Result, event_loop::EventLoop};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// A library that takes [`Read`](std::io::Read) and [`Write`](std::io::Write) uses the stream through
-/// [`io`](evcore_net::EdgeStream::io):
+/// A library that takes [`Read`](std::io::Read) and [`Write`](std::io::Write) uses the stream
+/// through [`io`](evcore_net::EdgeStream::io):
 ///
 /// ```
 /// use evcore::{EdgeStream, EventLoop, Step, Stream};
@@ -82,9 +82,10 @@ pub struct EdgeStream<S = Stream>(evcore_net::EdgeStream<S, Token>);
 impl<S: Transport + Source> EdgeStream<S> {
     /// Makes the loop watch both sides of a stream under a new token.
     ///
-    /// [`Connections::add`](crate::Connections::add) calls this, and keeps the stream together with its
-    /// token. Dropping an `EdgeStream` closes its descriptor and does not end its token: without a call of
-    /// [`EventLoop::remove`] that token keeps its slot and counts as a connection until the loop ends.
+    /// [`Connections::add`](crate::Connections::add) calls this, and keeps the stream together with
+    /// its token. Dropping an `EdgeStream` closes its descriptor and does not end its token:
+    /// without a call of [`EventLoop::remove`] that token keeps its slot and counts as a connection
+    /// until the loop ends.
     ///
     /// # Errors
     ///
@@ -96,8 +97,8 @@ impl<S: Transport + Source> EdgeStream<S> {
 }
 
 impl<S> EdgeStream<S> {
-    /// Wraps a stream that the loop already watches under this token, in [`Mode::Edge`] and for [both
-    /// sides](Interest::BOTH). No step of the token may have been taken yet.
+    /// Wraps a stream that the loop already watches under this token, in [`Mode::Edge`] and for
+    /// [both sides](Interest::BOTH). No step of the token may have been taken yet.
     #[must_use]
     pub fn new(stream: S, token: Token) -> Self {
         Self(evcore_net::EdgeStream::new(stream, token))

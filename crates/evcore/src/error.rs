@@ -38,8 +38,8 @@ pub enum Error {
         /// The token of the call.
         token: Token,
     },
-    /// The ticker that updates the clock failed, or its period, the timer resolution, is zero or longer
-    /// than a day.
+    /// The ticker that updates the clock failed, or the timer resolution is zero or longer than a
+    /// day.
     #[error(transparent)]
     Ticker(#[from] evcore_clock::TickerError),
     /// The policy needs a lock or a group, and this worker has none. A lock is not enough for
@@ -71,8 +71,8 @@ pub enum Error {
     },
 }
 
-/// Prints the text of `Display`, so that a program whose `main` returns the error, or that unwraps it,
-/// ends with a line that names the remedy.
+/// Prints the text of `Display`, so that a program whose `main` returns the error, or that unwraps
+/// it, ends with a line that names the remedy.
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
@@ -88,7 +88,8 @@ impl fmt::Debug for Error {
 #[non_exhaustive]
 #[error("listener {listener} is suspended for half a second: {source}")]
 pub struct ListenerError {
-    /// The number of the listener, from 0 in the order of [`Builder::listener`](crate::Builder::listener).
+    /// The number of the listener, from 0 in the order of
+    /// [`Builder::listener`](crate::Builder::listener).
     pub listener: usize,
     /// The failure: [`Error::Poller`], [`Error::Accept`] or [`Error::Aborted`].
     pub source: Error,

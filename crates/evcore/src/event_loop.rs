@@ -56,28 +56,27 @@ use crate::{
 pub struct EventLoop<L: Acceptor = Listener> {
     pub(crate) clock: Clock,
     pub(crate) updates: ClockUpdates,
-    /// The last turn in which a handler has updated the clock, and the time at which that turn began.
+    /// The last turn in which a handler has updated the clock, and the time at which that turn
+    /// began.
     pub(crate) updated_turn: (u64, u64),
     pub(crate) poller: Poller,
     pub(crate) slots: Slots,
-    /// The queue is boxed, so that it is chosen at run time and is not a type parameter of the loop. That
-    /// costs an indirect call for each arm.
+    /// The queue is boxed, so that it is chosen at run time and is not a type parameter of the
+    /// loop. That costs an indirect call for each arm.
     pub(crate) timers: TimerTable<Box<dyn TimerQueue>>,
     pub(crate) accepting: Accepting<L>,
     pub(crate) evictions: Evictions,
     /// The marks of idle connections for a descriptor store; `None` without a store.
     pub(crate) marks: Option<Box<IdleMarks>>,
     pub(crate) shutdown: ShutdownTimes,
-    /// The requests that other threads make through a [`Handle`].
     pub(crate) requests: Requests<Ready>,
 
-    /// True if the loop has no instruments, no ticker and no marks, and does not shut down. Each turn
-    /// tests this flag, so that it does not have to test all four.
+    /// True if the loop has no instruments, no timer resolution and no idle marks, and does not
+    /// shut down. One test of this flag replaces four.
     pub(crate) is_plain: bool,
     pub(crate) phase: Phase,
     pub(crate) batch: Batch,
     pub(crate) budgets: Budgets,
-    /// The rest of the budgets in this turn.
     pub(crate) left: Budgets,
     /// A step on its way to the caller. A step is as large as a client's address. If the later
     /// phases returned it by value, every step would go through memory, even an event, whose two
@@ -95,27 +94,27 @@ impl<L: Acceptor> EventLoop<L> {
     ///
     /// # The order of a turn
     ///
-    /// [`wait`](Self::wait) registers or deregisters the listeners as the balancer plans, waits, and
-    /// updates the clock. Then the steps come in this order:
+    /// [`wait`](Self::wait) registers or deregisters the listeners as the balancer plans, waits,
+    /// and updates the clock. Then the steps come in this order:
     ///
     /// 1. [`Step::Ready`] for each event. A worker that holds the accept lock releases the lock
-    ///    before it yields events. It does so at once if no listener has an event. Otherwise it
-    ///    first posts the events of this phase, which then come in phase 5, and accepts clients.
-    /// 2. [`Step::Accepted`], from one listener after the other. First the loop chooses the idle
-    ///    connections that it [evicts](Self::set_idle), so that no connection is evicted in favour
-    ///    of one accepted in the same turn. After the clients the loop releases the accept lock.
-    /// 3. [`Step::ShuttingDown`], if a shutdown has begun, and [`Step::Woken`], if a [`Handle`] woke
-    ///    the loop.
+    ///    before it yields events. It does so at once if no client waits. Otherwise it first posts
+    ///    the events of this phase, which then come in phase 5, and accepts clients.
+    /// 2. [`Step::Accepted`], from one listener after the other. If slots are short, the loop first
+    ///    chooses the idle connections that it [evicts](Self::set_idle), so that no client of this
+    ///    turn is among them. After the clients the loop releases the accept lock.
+    /// 3. [`Step::ShuttingDown`], if a shutdown has begun, and [`Step::Woken`], if a [`Handle`]
+    ///    woke the loop.
     /// 4. [`Step::Expired`] for timers.
     /// 5. [`Step::Ready`] for posted work, in this order: left over from the turn before,
     ///    [put off](Self::post_next) to this turn, posted by [other threads](Handle::post), posted
     ///    instead of delivered in phase 1, posted by the handlers of this turn.
     /// 6. [`Step::Evict`], if a client waits and slots or descriptors are short, or if the loop
     ///    [shuts down](Self::shutdown). Each event that the kernel has reported for the connection
-    ///    has been delivered by then, and the next turn finds the slots free.
+    ///    has been delivered by then.
     ///
-    /// Each phase has a [budget](Budgets). The rest is carried over to the next turn, which
-    /// then does not wait. The time stands still during a turn unless a handler
+    /// Work beyond its [budget](Budgets) is carried over to the next turn, which then does not
+    /// wait. The time stands still during a turn unless a handler
     /// [updates](crate::TimersMut::update_clock) it; timers are armed from it.
     #[inline]
     pub fn next_step(&mut self) -> Option<Step<L::Stream>> {
@@ -155,8 +154,8 @@ impl<L: Acceptor> EventLoop<L> {
     /// No token is used twice, because an index is reused only with another generation. Keep the
     /// descriptor open until [`remove`](Self::remove), or use [`Connections`](crate::Connections)
     /// or a [`TokenMap`](crate::TokenMap), which own the descriptor and end its token. On epoll,
-    /// [`Mode::Edge`] with [`Interest::BOTH`] costs one system call for the registration, and none
-    /// for a later change of interest.
+    /// [`Mode::Edge`] with [`Interest::BOTH`] costs one system call for the registration, and needs
+    /// no later change of interest.
     ///
     /// # Errors
     ///
@@ -249,7 +248,8 @@ impl<L: Acceptor> EventLoop<L> {
 
     /// Changes the interest of a token from the next wait on.
     ///
-    /// Calls before the next wait are merged. If the interest ends up unchanged, no system call is made.
+    /// Calls before the next wait are merged. If the interest ends up unchanged, no system call is
+    /// made, except to arm a [`Mode::Oneshot`] again.
     ///
     /// # Errors
     ///
@@ -281,21 +281,22 @@ impl<L: Acceptor> EventLoop<L> {
     /// Arms a timer, or moves it. Returns false if the token is stale.
     ///
     /// The timer expires once, never earlier than `after` from this turn's time, which the
-    /// [clock](Self::clock) shows. That is the time at which the wait ended. So a handler that took
-    /// 200 ms and then arms a timer for 100 ms gets a timer that is due. Such a handler calls
+    /// [clock](Self::clock) shows. That is the time at which the wait ended. So if a handler takes
+    /// 200 ms and then arms a timer for 100 ms, the timer is due at once. Such a handler calls
     /// [`update_clock`](crate::TimersMut::update_clock) first, so that the time counts from that
     /// call, or arms the timer for a [point in time](crate::TimersMut::arm_at).
     ///
-    /// A handler that takes 17 ms and arms its own timer again for 50 ms therefore runs every 50 ms:
-    /// the wait that follows it lasts 33 ms. If the handler takes 70 ms, the timer is due when the
-    /// handler returns, and expires in the next turn without a wait, so the handler runs every 70 ms.
+    /// A handler that takes 17 ms and arms its own timer again for 50 ms therefore runs every
+    /// 50 ms: the wait that follows it lasts 33 ms. If the handler takes 70 ms, the timer is due
+    /// when the handler returns, and expires in the next turn without a wait, so the handler runs
+    /// every 70 ms.
     ///
     /// The deadline is rounded up to a millisecond, and a
     /// [`timer_resolution`](crate::Builder::timer_resolution) is added to it. A timer that the
     /// handler of another timer arms expires in the next turn at the earliest.
     ///
-    /// Arming a timer for the first time may allocate some 10 KiB. If no memory is left, the
-    /// process aborts, as with any collection of the standard library.
+    /// Arming a timer may allocate. If no memory is left, the process aborts, as with any
+    /// collection of the standard library.
     ///
     /// # Panics
     ///

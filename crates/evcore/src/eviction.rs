@@ -1,15 +1,14 @@
 //! Eviction: closing idle connections to make room.
 //!
-//! The application marks the connections that are idle. If a client waits and
-//! slots or descriptors are short, the loop evicts some that have been idle the longest, by nginx's
-//! rule. While the loop shuts down, it evicts all idle connections. Those that became idle just
-//! before the shutdown get a grace.
+//! The application marks the connections that are idle. If a client waits and slots or descriptors
+//! are short, the loop evicts some that have been idle the longest, by nginx's rule. A loop that
+//! shuts down evicts all idle connections, and gives a grace to those that became idle just before.
 //!
-//! If slots are short, the loop chooses before it accepts, so a connection is never evicted in
-//! favour of one accepted in the same turn. A shortage of descriptors shows only when accepting
-//! fails, so the choice follows then, and the grace protects the connections that were accepted in
-//! that turn. The loop yields evictions at the end of the turn, when the events that the kernel has
-//! reported are delivered, so a connection with a reported request is not evicted either.
+//! If slots are short, the loop chooses before it accepts, so a connection is not evicted in favour
+//! of one accepted in the same turn. A shortage of descriptors shows only when accepting fails. The
+//! choice follows then, and the grace protects the connections that were accepted in that turn. The
+//! loop yields evictions at the end of the turn, after the events that the kernel has reported, so
+//! a connection with a reported request is not evicted.
 
 use std::time::Duration;
 
@@ -18,18 +17,16 @@ use evcore_token::{IdleList, Token};
 
 use crate::{slots::Slots, time::whole_ns};
 
-/// The idle connections of one loop, and those that it evicts in this turn.
 #[derive(Debug)]
 pub(crate) struct Evictions {
     // Invariant: each index belongs to a current token whose descriptor is watched.
     pub(crate) idle: IdleList,
-    /// The connections whose slots this turn needs, the oldest last. Since they were chosen they may
-    /// have become busy, or may have been closed.
+    /// The connections whose slots this turn needs, the oldest last. Since they were chosen they
+    /// may have become busy, or may have been closed.
     chosen: Vec<Token>,
 }
 
 impl Evictions {
-    /// Creates the list of idle connections, of which about `connections` are expected.
     pub(crate) fn new(connections: u32, grace: Duration, lag_ns: u64) -> Self {
         let grace_ns = match whole_ns(grace) {
             0 => 0,
@@ -54,35 +51,30 @@ impl Evictions {
         }
     }
 
-    /// Returns the grace of the connections that became idle just before the shutdown; `None` if there
-    /// are none.
+    /// Returns the grace of the connections that became idle just before the shutdown; `None` if
+    /// there are none.
     pub(crate) fn begin_shutdown(&mut self, now_ns: u64) -> Option<u64> {
         self.idle.begin_shutdown(now_ns)
     }
 
-    /// Makes the connections that had the grace evictable.
     pub(crate) fn end_grace(&mut self) {
         self.idle.end_grace();
     }
 
-    /// Number of idle connections.
     #[inline]
     pub(crate) fn len(&self) -> u32 {
         self.idle.len()
     }
 
-    /// Removes a watched token that has ended.
     #[inline]
     pub(crate) fn remove(&mut self, index: u32) {
         self.idle.remove(index);
     }
 
-    /// Begins a turn without chosen connections.
     pub(crate) fn forget_choice(&mut self) {
         self.chosen.clear();
     }
 
-    /// Chooses connections whose slots are needed.
     pub(crate) fn choose_for_slots(&mut self, load: Load, slots: &Slots) {
         let count = eviction_count(self.len(), load);
         let oldest = self.idle.iter().take(count as usize);
@@ -124,11 +116,10 @@ const EVICT_ONE_IN: u32 = 8;
 /// The most connections that one turn evicts to make room (nginx).
 const EVICT_MAX: u32 = 32;
 
-/// Number of connections to evict, of `idle` ones.
+/// Number of connections to evict for slots, of `idle` ones.
 ///
-/// 0 while more than 1/16 of the slots is free. Otherwise 1/8 of the idle connections, at least 1
-/// and at most 32, so that slots become free quickly and not all clients are disconnected at once.
-/// Source: nginx, `ngx_drain_connections`.
+/// 0 unless slots are short. Otherwise a part of the idle connections, so that slots become free
+/// quickly and not all clients are disconnected at once. Source: nginx, `ngx_drain_connections`.
 fn eviction_count(idle: u32, load: Load) -> u32 {
     if load.free() > load.capacity / SHORT_BELOW_ONE_IN {
         return 0;
@@ -136,7 +127,6 @@ fn eviction_count(idle: u32, load: Load) -> u32 {
     batch_of(idle)
 }
 
-/// The number of idle connections that one turn evicts.
 fn batch_of(idle: u32) -> u32 {
     (idle / EVICT_ONE_IN).clamp(1, EVICT_MAX).min(idle)
 }

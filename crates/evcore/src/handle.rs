@@ -6,8 +6,8 @@ use evcore_poller::{Ready, Waker};
 use evcore_posted::Requester;
 use evcore_token::Token;
 
-/// Reaches a loop from elsewhere: other threads wake it, shut it down and post to it; signal handlers
-/// wake it and shut it down. Cheap to clone.
+/// Reaches a loop from elsewhere: other threads wake it, shut it down and post to it; signal
+/// handlers wake it and shut it down. Cheap to clone.
 ///
 /// Code that can only write to a descriptor uses [`descriptor`](Self::descriptor). For example,
 /// `evcore-prefork` wakes the loop from a signal handler that way.
@@ -68,12 +68,12 @@ impl Handle {
         self.requester.wake();
     }
 
-    /// Makes the loop [shut down](crate::EventLoop::shutdown) at the beginning of its next turn; the
-    /// timeout counts from then. The call ends the loop's wait.
+    /// Makes the loop [shut down](crate::EventLoop::shutdown) at the beginning of its next turn;
+    /// the timeout counts from then. The call ends the loop's wait.
     ///
-    /// If it is called several times, the earliest deadline counts. Earlier writes of the calling thread
-    /// are visible to the handler of the [`Step::ShuttingDown`](crate::Step::ShuttingDown) that follows.
-    /// The call makes no [`Step::Woken`](crate::Step::Woken), unless
+    /// If it is called several times, the earliest deadline counts. Earlier writes of the calling
+    /// thread are visible to the handler of the [`Step::ShuttingDown`](crate::Step::ShuttingDown)
+    /// that follows. The call makes no [`Step::Woken`](crate::Step::Woken), unless
     /// [`descriptor`](Self::descriptor) was called.
     ///
     /// The timeout is rounded up to a millisecond. The call takes no lock and allocates nothing, so
@@ -101,11 +101,11 @@ impl Handle {
     /// otherwise.
     ///
     /// As with [`EventLoop::post`](crate::EventLoop::post), readiness merges: several posts for one
-    /// token before its step make one step with all of it, and at most one post waits for each token.
-    /// With [`Ready::NONE`] the step carries no readiness, and can wake a task that the program keeps
-    /// for the token. If the token is not in the loop when its post arrives, the post is dropped and
-    /// [counted](crate::Stats::stale). While a post for a later token with the same index waits, posts
-    /// for an earlier one are dropped and not counted.
+    /// token before its step make one step with all of it, and at most one post waits for each
+    /// token. With [`Ready::NONE`] the step carries no readiness, and can wake a task that the
+    /// program keeps for the token. If the token is not in the loop when its post arrives, the post
+    /// is dropped and [counted](crate::Stats::stale). While a post for a later token with the same
+    /// index waits, posts for an earlier one are dropped and not counted.
     ///
     /// Earlier writes of the calling thread are visible to the handler of the step, so the thread
     /// can pass a result to that handler. A turn takes in at most its

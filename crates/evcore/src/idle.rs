@@ -1,4 +1,4 @@
-//! Idle connections: the calls that mark them, and the phases that evict them.
+//! The calls that mark connections as idle, and the phases that evict these.
 
 use evcore_token::Token;
 
@@ -14,28 +14,30 @@ impl<L: Acceptor> EventLoop<L> {
     /// it is evicted like a connection, but closing it frees no slot.
     ///
     /// Slots are short if no more than 1/16 of the [limit](crate::Builder::connections) is free.
-    /// Then an eighth of the idle connections is evicted in a turn, the longest idle first: at least 1
-    /// and at most 32 (nginx's numbers). A full loop goes on listening while a connection is idle.
+    /// Then an eighth of the idle connections is evicted in a turn, the longest idle first: at
+    /// least 1 and at most 32 (nginx's numbers). A full loop goes on listening while a connection
+    /// is idle.
     ///
     /// If the process has no descriptor left, the same part of the idle connections is evicted each
     /// time that accepting fails, but only those that have been idle for the
-    /// [grace](crate::Builder::idle_grace), and only if no other worker of the group has a free slot.
-    /// A shortage of the whole system evicts no connection, because another process may take a
-    /// descriptor that is freed.
+    /// [grace](crate::Builder::idle_grace), and only if no other worker of the group has a free
+    /// slot. A shortage of the whole system or of memory evicts no connection, because another
+    /// process may take what is freed.
     ///
-    /// Mark a connection when its client has its answer, and no part of another request has arrived (the
-    /// second example). If the protocol has no message ends, mark it only after it has been quiet for a
-    /// while.
+    /// Mark a connection when its client has its answer, and no part of another request has arrived
+    /// (the second example). If the protocol has no message ends, mark it only after it has been
+    /// quiet for a while.
     ///
-    /// The next request of a client that has just been answered may be on its way, and closing would
-    /// lose it. So a connection that was marked less than the [grace](crate::Builder::idle_grace) (by
-    /// default a second) before the shutdown gets the same grace once more.
-    /// Answer a request that comes in that time as the last one (in HTTP, with `Connection: close`),
-    /// and then close. A connection that is marked during a shutdown is evicted at once, so an answer
-    /// must announce the end if [`Stats::shutting_down`](crate::Stats::shutting_down) is true.
+    /// The next request of a client that has just been answered may be on its way, and closing
+    /// would lose it. So a connection that was marked less than the
+    /// [grace](crate::Builder::idle_grace) (by default a second) before the shutdown gets the same
+    /// grace once more. Answer a request that comes in that time as the last one (in HTTP, with
+    /// `Connection: close`), and then close. A connection that is marked during a shutdown is
+    /// evicted at once, so an answer must announce the end if
+    /// [`Stats::shutting_down`](crate::Stats::shutting_down) is true.
     ///
-    /// O(1), and cheap enough to call after each request. A connection that was never marked idle is
-    /// never evicted. An idle connection still gets all its other steps.
+    /// O(1), and cheap enough to call after each request. A connection that was never marked idle
+    /// is never evicted. An idle connection still gets all its other steps.
     ///
     /// ```
     /// use evcore::{TokenMap, EventLoop, Interest, Listener, Mode, Step};
@@ -66,8 +68,9 @@ impl<L: Acceptor> EventLoop<L> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
-    /// In a protocol whose messages are lines, a connection is idle after a step that leaves neither a part
-    /// of a line in its input nor a part of an answer in its output (here there are no answers):
+    /// In a protocol whose messages are lines, a connection is idle after a step that leaves
+    /// neither a part of a line in its input nor a part of an answer in its output (here there are
+    /// no answers):
     ///
     /// ```
     /// use evcore::{Connections, EventLoop, Step, Stream};
@@ -115,7 +118,7 @@ impl<L: Acceptor> EventLoop<L> {
     /// Marks a connection as no longer idle. Returns false if it was not idle, or if the token is
     /// stale. O(1).
     ///
-    /// This is not needed if the connection is idle again before the turn ends, because
+    /// This is not needed if the connection is idle again when its handler returns, because
     /// [`set_idle`](Self::set_idle) works on idle connections, too.
     #[inline]
     pub fn set_busy(&mut self, token: Token) -> bool {
@@ -134,7 +137,8 @@ impl<L: Acceptor> EventLoop<L> {
     }
 
     /// A phase without steps: chooses the connections whose slots are needed, before clients are
-    /// accepted. If the grace of a shutdown is over, the connections that it protected become evictable.
+    /// accepted. If the grace of a shutdown is over, the connections that it protected become
+    /// evictable.
     pub(crate) fn choose_evictions(&mut self) -> Option<Step<L::Stream>> {
         self.evictions.forget_choice();
         if self.grace_is_over() {
@@ -148,9 +152,9 @@ impl<L: Acceptor> EventLoop<L> {
         None
     }
 
-    /// Chooses connections whose descriptors are needed. Connections that became idle within the grace
-    /// stay, because their next request may be on the way. Otherwise the clients of a burst would evict
-    /// each other before they are served.
+    /// Chooses connections whose descriptors are needed. Connections that became idle within the
+    /// grace stay, because their next request may be on the way. Otherwise the clients of a burst
+    /// would evict each other before they are served.
     #[cold]
     pub(crate) fn choose_evictions_by_age(&mut self) {
         let now_ns = self.clock.monotonic_ns();
@@ -162,8 +166,7 @@ impl<L: Acceptor> EventLoop<L> {
             self.left.evictions -= 1;
             let token = self.next_to_evict()?;
             if self.slots.is_posted(token.index()) {
-                // A post for this connection did not fit into the budget of the turn, so it is not
-                // evicted.
+                // A step is posted for this connection, so it is not evicted.
                 let now_ns = self.clock.monotonic_ns();
                 self.evictions.idle.touch(token.index(), now_ns);
                 continue;
@@ -175,7 +178,6 @@ impl<L: Acceptor> EventLoop<L> {
         None
     }
 
-    /// Returns whether a shutdown, if there is one, has connections to evict now.
     pub(crate) fn has_idle_of_shutdown(&self) -> bool {
         self.evictions.idle.next_of_shutdown().is_some() || self.grace_is_over()
     }

@@ -1,10 +1,9 @@
-//! Marks that show another process which connections are idle: one byte for each descriptor, in shared
-//! memory.
+//! Marks that show another process which connections are idle: one byte for each descriptor, in
+//! shared memory.
 //!
-//! This process may die at any instruction, and a descriptor store then reads the marks. So each change
-//! is one store. A mark becomes idle when the program declares the connection idle, and busy before
-//! the program gets a step of the connection. It becomes 0 before the descriptor can be closed. A
-//! connection that had a step and is still idle is marked as idle again at the end of the turn.
+//! This process may die at any instruction, and a descriptor store then reads the marks. So each
+//! change is one store. A mark becomes busy before the program gets a step of the connection, and 0
+//! before the descriptor can be closed.
 
 use std::{
     fmt,
@@ -14,9 +13,7 @@ use std::{
 
 use evcore_poller::Target;
 
-/// The marks of a loop's connections.
 pub(crate) struct IdleMarks {
-    /// The marks, indexed by the number of a descriptor.
     marks: &'static [AtomicU8],
     /// The descriptor of the connection of each index.
     descriptors: Vec<RawFd>,
@@ -33,7 +30,6 @@ impl IdleMarks {
         }
     }
 
-    /// Stores the descriptor of a new connection, and marks it busy.
     pub(crate) fn begin(&mut self, index: u32, target: Target<'_>) {
         let index = index as usize;
         if self.descriptors.len() <= index {
@@ -65,7 +61,6 @@ impl IdleMarks {
         self.touched.push(index);
     }
 
-    /// Ends a turn: sets the marks of the indices that had a step and are idle.
     pub(crate) fn end_turn(&mut self, is_idle: impl Fn(u32) -> bool) {
         while let Some(index) = self.touched.pop() {
             if is_idle(index) {
@@ -88,7 +83,6 @@ const NO_CONNECTION: u8 = 0;
 const IDLE: u8 = 1;
 const BUSY: u8 = 2;
 
-/// Stands for the descriptor of an index that is not a connection.
 const NO_DESCRIPTOR: RawFd = -1;
 
 fn number(target: Target<'_>) -> RawFd {

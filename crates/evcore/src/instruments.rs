@@ -3,7 +3,8 @@
 use crate::record::Record;
 
 /// The instruments of a loop, which [`Builder::instruments`](crate::Builder::instruments) turns on:
-/// histograms, the slowest turn, and the last records. [`EventLoop::instruments`](crate::EventLoop::instruments) lends it.
+/// histograms, the slowest turn, and the last records.
+/// [`EventLoop::instruments`](crate::EventLoop::instruments) lends it.
 ///
 /// ```
 /// # use evcore::{EventLoop, InstrumentOptions, Timer};

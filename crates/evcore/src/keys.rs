@@ -1,8 +1,8 @@
 //! The keys of the poller, which tokens, listeners, the notifier and the ticker share.
 //!
-//! A token's key is its bits. The other keys have no generation, which every token has. The poller's
-//! ids are given out in this order: one for the ticker, one for the notifier, one for each listener,
-//! and then the indices of the tokens.
+//! A token's key is its bits. The other keys have no generation, which every token has. The
+//! poller's ids are given out in this order: one for the ticker, one for the notifier, one for each
+//! listener, and then the indices of the tokens.
 
 use evcore_token::Token;
 
@@ -13,14 +13,11 @@ pub(crate) enum KeyOwner {
     Ticker,
     /// The descriptor that becomes readable when another worker notifies this one.
     Notifier,
-    /// A token that was closed.
     Ended(Token),
 }
 
-/// The poller's key of the ticker.
 pub(crate) const TICKER_KEY: u64 = 0;
 
-/// The poller's key of the notifier, through which other workers wake this one.
 pub(crate) const NOTIFY_KEY: u64 = 1;
 
 const FIRST_LISTENER_ID: u32 = 2;
@@ -31,19 +28,16 @@ pub(crate) fn first_index(listeners: usize) -> u32 {
     FIRST_LISTENER_ID + listeners
 }
 
-/// The poller's key of a listener.
 pub(crate) fn listener_key(listener: u32) -> u64 {
     u64::from(FIRST_LISTENER_ID + listener)
 }
 
-/// Returns whether a key belongs to a listener.
 #[inline]
 pub(crate) fn is_listener(key: u64) -> bool {
     matches!(KeyOwner::of(key), KeyOwner::Listener(_))
 }
 
 impl KeyOwner {
-    /// The owner of a key that is not a current token's.
     pub(crate) fn of(key: u64) -> Self {
         match Token::from_bits(key) {
             Some(token) => Self::Ended(token),

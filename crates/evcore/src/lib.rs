@@ -45,8 +45,8 @@
 //! }
 //! ```
 //!
-//! The example `tls` is the whole server, with timeouts for the handshake and for silent clients, and an
-//! orderly end of the session.
+//! The example `tls` is the whole server, with timeouts for the handshake and for silent clients,
+//! and an orderly end of the session.
 //!
 //! # Tracing
 //!
@@ -64,12 +64,12 @@
 //! | `evcore::posted` | | posted | `post event` |
 //! | `evcore::connections` | registered, closed, evicted | | `epoll add event`, `reusable connection` |
 //!
-//! Errors are not among these events. [`EventLoop::wait`] and [`ListenersMut::take_error`] return
-//! them.
+//! Errors are not among these events: the calls of the loop return them, and
+//! [`ListenersMut::take_error`] returns those of listeners.
 #![forbid(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
-// The public items.
+// Most of the public items.
 mod acceptor;
 mod budgets;
 mod builder;
@@ -95,13 +95,13 @@ mod phases;
 mod turn;
 mod waits;
 
-// The side tables, the poller's keys that they share, and the units of time.
+// The tables, the poller's keys, and the units of time.
 mod batch;
 mod keys;
 mod slots;
 mod time;
 
-// The state of single phases: accepting, eviction and shutdown.
+// The state of accepting, eviction and shutdown.
 mod accepting;
 mod eviction;
 mod idle_marks;
@@ -148,7 +148,8 @@ pub use evcore_net::{Address, Listener, SendBuffer, Stream, Transport};
 pub use evcore_poller::{Interest, Mode, Ready};
 pub use evcore_token::Token;
 
-/// One of the timers of a token. [`Builder::timers_per_token`] sets their number, which is 2 by default.
+/// One of the timers of a token. [`Builder::timers_per_token`] sets their number, which is 2 by
+/// default.
 ///
 /// ```
 /// use evcore::{EventLoop, Timer};

@@ -1,11 +1,8 @@
 //! The listeners of a worker: which of them are registered, and which are suspended.
 //!
-//! A listener that fails, in the poller or when accepting, is suspended for a while. It may stay
-//! readable, and must neither make the loop spin nor starve the others. A suspension differs from
-//! the pause for lack of descriptors: closing a descriptor ends that pause, but does not repair a
-//! listener.
-//!
-//! A turn looks at the single listeners only if one is suspended, which is rare.
+//! A listener that fails, in the poller or when accepting, is suspended for a while, because it may
+//! stay readable and make the loop spin. Unlike the pause for lack of descriptors, a suspension
+//! does not end when a descriptor is closed.
 
 use std::{collections::VecDeque, mem, ops::Range, time::Duration};
 
@@ -23,36 +20,31 @@ use crate::{
 };
 
 /// After this many lost connections in a row the listener counts as failed, because a sandbox that
-/// forbids accepting would make the loop spin. By default a backlog holds fewer connections (Linux: at
-/// most 4,096), so clients cannot cause this.
+/// forbids accepting would make the loop spin. A backlog usually holds fewer connections (on Linux
+/// by default 4,096), so clients that leave do not cause this.
 const ABORTED_MAX: u32 = 8_192;
 
-/// All listeners of one worker, by their numbers.
 #[derive(Debug)]
 pub(crate) struct Listeners<L> {
     all: Vec<Entry<L>>,
     // Invariant: true if any is registered with the poller.
     registered: bool,
-    /// The end of the next suspension.
     // Invariant: the earliest end of a suspension; `None` without one.
     resumes_at: Option<Duration>,
-    /// True if the registrations differ from the plan.
+    /// True if a suspension or a doubt has changed since the last [`register`](Self::register).
     changed: bool,
-    /// Failures that the application has not taken.
     // Invariant: at most one for each listener, the latest.
     errors: VecDeque<ListenerError>,
 }
 
-/// A listener and its state.
 #[derive(Debug)]
 struct Entry<L> {
     listener: L,
     registered: bool,
-    /// The kernel may have dropped the registration.
+    /// True if the kernel may have dropped the registration.
     doubted: bool,
     /// Connections lost in a row, before they were accepted.
     aborted: u32,
-    /// Its suspension, which is as long as a pause for lack of descriptors.
     suspension: Backoff,
 }
 
@@ -74,8 +66,8 @@ impl<L: Acceptor> Listeners<L> {
         }
     }
 
-    /// Registers the listeners that are not suspended, and deregisters the others. A listener that the
-    /// poller refuses is suspended.
+    /// Registers the listeners that are not suspended, and deregisters the others. A listener that
+    /// the poller refuses is suspended. A doubted registration is renewed.
     pub(crate) fn register(
         &mut self,
         plan: &Plan,
@@ -91,8 +83,7 @@ impl<L: Acceptor> Listeners<L> {
         self.changed = false;
     }
 
-    /// Deregisters all listeners. If the poller refuses to remove one, it is suspended, and counts
-    /// as deregistered.
+    /// Deregisters all listeners. A listener that the poller refuses to remove is suspended.
     pub(crate) fn deregister(&mut self, poller: &mut Poller, clock: &Clock, stats: &mut Stats) {
         self.registered = false;
         for id in self.ids() {
@@ -113,7 +104,6 @@ impl<L: Acceptor> Listeners<L> {
         first
     }
 
-    /// The next client of one listener.
     pub(crate) fn accept(&mut self, id: u32) -> Result<Accept<L::Stream>> {
         let entry = self.entry(id);
         let accepted = entry.listener.accept()?;
@@ -129,7 +119,7 @@ impl<L: Acceptor> Listeners<L> {
         Err(Error::Aborted { connections })
     }
 
-    /// Suspends a listener that has failed.
+    /// Suspends a listener that has failed, and keeps its error for the application.
     pub(crate) fn suspend(&mut self, id: u32, source: Error, clock: &Clock, stats: &mut Stats) {
         let listener = id as usize;
         self.all[listener].suspension.pause(now(clock));
@@ -139,7 +129,6 @@ impl<L: Acceptor> Listeners<L> {
         self.errors.push_back(ListenerError { listener, source });
     }
 
-    /// Ends the suspensions that are over.
     #[inline]
     pub(crate) fn resume(&mut self, now: Duration) {
         if self.resumes_at.is_some_and(|resumes_at| resumes_at <= now) {
@@ -150,20 +139,18 @@ impl<L: Acceptor> Listeners<L> {
         }
     }
 
-    /// The end of the next suspension.
     #[inline]
     pub(crate) fn resumes_at(&self) -> Option<Duration> {
         self.resumes_at
     }
 
-    /// Records that the kernel may have dropped this listener's registration, so that the next
-    /// `register` renews it.
+    /// Makes the next `register` renew this listener's registration, which the kernel may have
+    /// dropped.
     pub(crate) fn doubt(&mut self, id: u32) {
         self.entry(id).doubted = true;
         self.changed = true;
     }
 
-    /// Takes the oldest failure.
     pub(crate) fn take_error(&mut self) -> Option<ListenerError> {
         self.errors.pop_front()
     }
@@ -173,13 +160,12 @@ impl<L: Acceptor> Listeners<L> {
         self.all.is_empty()
     }
 
-    /// Returns whether this worker listens, with the listeners that are not suspended.
+    /// Returns whether this worker listens.
     #[inline]
     pub(crate) fn are_registered(&self) -> bool {
         self.registered
     }
 
-    /// Returns whether any listener is not suspended.
     #[inline]
     pub(crate) fn any_accepts(&self) -> bool {
         if self.resumes_at.is_none() {
@@ -188,13 +174,13 @@ impl<L: Acceptor> Listeners<L> {
         self.all.iter().any(|entry| !entry.is_suspended())
     }
 
-    /// Returns whether a listener exists and is not suspended.
     pub(crate) fn accepts(&self, id: u32) -> bool {
         let entry = self.all.get(id as usize);
         entry.is_some_and(|entry| !entry.is_suspended())
     }
 
-    /// Returns whether [`register`](Self::register) has anything to do for a worker that listens already.
+    /// Returns whether [`register`](Self::register) has anything to do for a worker that listens
+    /// already.
     pub(crate) fn have_changed(&self) -> bool {
         self.changed
     }
@@ -228,7 +214,7 @@ impl<L> Entry<L> {
 }
 
 impl<L: Acceptor> Entry<L> {
-    /// Registers the listener, or deregisters it if it is suspended.
+    /// Registers the listener, or deregisters it if it is suspended. Renews a doubted registration.
     fn update(&mut self, key: u64, plan: &Plan, poller: &mut Poller) -> Result<()> {
         if self.is_suspended() || self.doubted {
             self.deregister(key, poller)?;

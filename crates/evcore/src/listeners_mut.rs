@@ -24,8 +24,8 @@ pub struct ListenersMut<'a, L: Acceptor> {
 }
 
 impl<L: Acceptor> EventLoop<L> {
-    /// Lends the listeners: their errors, calls that pause and close them, and the connections that move
-    /// between workers.
+    /// Lends the listeners: their errors, calls that pause and close them, and the connections that
+    /// move between workers.
     #[must_use]
     pub fn listeners(&mut self) -> ListenersMut<'_, L> {
         ListenersMut { ev: self }
@@ -33,13 +33,14 @@ impl<L: Acceptor> EventLoop<L> {
 }
 
 impl<L: Acceptor> ListenersMut<'_, L> {
-    /// Takes the error of a listener that failed, for the log. `None` if no listener failed since its
-    /// last error was taken.
+    /// Takes the error of a listener that failed, for the log. `None` if no listener failed since
+    /// its last error was taken.
     ///
     /// A listener fails when the poller refuses to register or to remove it (for lack of memory, or
-    /// at the limit of watches, on Linux `fs.epoll.max_user_watches`), or when accepting fails for
-    /// a reason that concerns no single client. The listener is suspended for half a second and
-    /// then tried again. The other listeners and all connections go on.
+    /// at the limit of watches, on Linux `fs.epoll.max_user_watches`). It also fails when accepting
+    /// reports that the listener itself is broken, or when thousands of connections in a row were
+    /// lost before they were accepted. The listener is suspended for half a second and then tried
+    /// again. The other listeners and all connections go on.
     ///
     /// Call this after the steps of a turn. The loop keeps the latest error of each listener;
     /// [`Stats::listener_errors`](crate::Stats::listener_errors) counts all of them.
@@ -61,9 +62,9 @@ impl<L: Acceptor> ListenersMut<'_, L> {
 
     /// Pauses accepting, because the application lacks what a client needs, for example memory.
     ///
-    /// The pause ends when a connection is closed, or after 500 ms, as a pause for lack of
-    /// descriptors does. Clients wait in the backlog, and another worker of the
-    /// [group](crate::Builder::group) is notified.
+    /// The pause ends when a token with a descriptor is removed, or after 500 ms, as a pause for
+    /// lack of descriptors does. Clients wait in the backlog, and the next plan may notify another
+    /// worker of the [group](crate::Builder::group).
     /// [`Stats::accept_pauses`](crate::Stats::accept_pauses) does not count this pause. The call
     /// reads the clock's source.
     ///
@@ -94,9 +95,10 @@ impl<L: Acceptor> ListenersMut<'_, L> {
         self.ev.accepting.coordinator.set_rebalancing(rebalances);
     }
 
-    /// Takes the number of connections that this worker should give away now, and the worker that should
-    /// get them. Only idle connections move. Call this after the steps of each turn, and report the
-    /// connections that have left by [`report_moved`](Self::report_moved).
+    /// Takes the number of connections that this worker should give away now, and the worker that
+    /// should get them. `None` if no connections should move. Only idle connections move. Call this
+    /// after the steps of each turn, and report the connections that have left by
+    /// [`report_moved`](Self::report_moved).
     #[inline]
     pub fn take_give(&mut self) -> Option<Give> {
         self.ev.accepting.give.take()
@@ -117,16 +119,17 @@ impl<L: Acceptor> ListenersMut<'_, L> {
     /// descriptors whose number is not below the length of `marks`. `evcore-serve` calls it for a
     /// worker with a descriptor store.
     ///
-    /// The memory is shared with a descriptor store (`evcore-prefork`), which hands the idle connections
-    /// to another worker if this worker dies. The worker may die at any instruction. So a mark is set to
-    /// 2 before the program gets a step of the connection, and to 0 before the call that ends its
-    /// token returns or closes the descriptor. [`EventLoop::set_idle`] sets it to 1. So does the
-    /// end of a turn in which the connection had a step, if the connection is still idle.
+    /// The memory is shared with a descriptor store (`evcore-prefork`), which hands the idle
+    /// connections to another worker if this worker dies. The worker may die at any instruction. So
+    /// a mark is set to 2 before the program gets a step of the connection, and to 0 before the
+    /// call that ends its token returns or closes the descriptor. [`EventLoop::set_idle`] sets it
+    /// to 1. So does the end of a turn in which the connection had a step, if the connection is
+    /// still idle.
     ///
     /// A program with marks calls `set_idle` after it has sent the last byte of an answer. It calls
     /// [`set_busy`](EventLoop::set_busy) *before* it sends to an idle connection, or reads from it,
-    /// without a step of that connection. The program must keep no state of an idle connection outside
-    /// of the connection itself.
+    /// without a step of that connection. The program must keep no state of an idle connection
+    /// outside of the connection itself.
     ///
     /// With marks, each step takes a slower path through the loop, as with a flight recorder.
     ///
@@ -159,12 +162,12 @@ impl<L: Acceptor> ListenersMut<'_, L> {
     /// Closes the listeners of this worker for good. [`EventLoop::shutdown`] begins with this.
     ///
     /// Clients in the backlog wait for the other workers that share it. If this worker is in a
-    /// [group](crate::Builder::group), and it listened or had been notified, it notifies one of
-    /// those workers.
+    /// [group](crate::Builder::group), and it listened or had been notified, it notifies another
+    /// member that has room.
     ///
     /// # Errors
     ///
-    /// The error of the poller. The listeners are closed all the same.
+    /// The first error of the poller. All listeners are closed even then.
     pub fn close(&mut self) -> Result<()> {
         let held_lock = self.ev.accepting.coordinator.holds_lock();
         let closed = self

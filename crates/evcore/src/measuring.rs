@@ -1,10 +1,9 @@
 //! Feeds the instruments of `evcore-instrument`.
 //!
-//! The instruments read a clock once before the wait, and with a watchdog once for each step. A loop
-//! without instruments reads no clock for them, and `next_step` has no branch for them. If each
-//! step is recorded or timed, or changes [idle marks](crate::idle_marks), the steps are *watched*:
-//! the batch looks empty between two steps, so that each step takes the path through
-//! [`EventLoop::next_watched`].
+//! The instruments read a clock once before the wait, and with a watchdog once for each step.
+//! Without instruments, an event is yielded without a branch for them. If each step is recorded or
+//! timed, or changes [idle marks](crate::idle_marks), the steps are *watched*: the batch looks
+//! empty between two steps, so that each step takes the path through [`EventLoop::next_watched`].
 
 use std::time::Duration;
 
@@ -64,15 +63,14 @@ impl<L: Acceptor> EventLoop<L> {
             .begin_turn(lengths, began_ns, read_ns, || clock.unix_ms());
     }
 
-    /// Makes each step of this turn take the path through [`next_watched`](Self::next_watched), if
-    /// steps are watched.
+    /// Makes the steps of this turn take the path through [`next_watched`](Self::next_watched), if
+    /// they are watched.
     pub(crate) fn watch_steps(&mut self) {
         if self.is_watched() {
             self.batch.withhold();
         }
     }
 
-    /// Ends the steps of a turn: gives the batch back, and sets the idle marks.
     pub(crate) fn end_steps(&mut self) {
         self.batch.give_back();
         if let Some(marks) = &mut self.marks {
@@ -80,14 +78,14 @@ impl<L: Acceptor> EventLoop<L> {
         }
     }
 
-    /// Ends the measured turn, if there is one. Returns the time, if a clock was read for more than a
-    /// record.
+    /// Ends the measured turn, if there is one. Returns the time, if a clock was read for more than
+    /// a record.
     pub(crate) fn end_measuring(&mut self) -> Option<u64> {
         let clock = &self.clock;
         let (now_ns, took_ns) = self.instruments.end_turn(|| clock.monotonic_ns_now())?;
         self.record(Record::TurnEnded { took_ns });
-        // Records must not change a plan, so a time that was read only for a record is not used for the
-        // plan.
+        // Records must not change a plan, so a time that was read only for a record is not used for
+        // the plan.
         self.instruments.measures().then_some(now_ns)
     }
 
@@ -106,7 +104,7 @@ impl<L: Acceptor> EventLoop<L> {
         let is_timed = self.instruments.times_steps();
         let now_ns = is_timed.then(|| self.clock.monotonic_ns_now());
         self.batch.give_back();
-        // Most steps are events, for which no phase need be looked up, as without instruments.
+        // As without instruments, no phase is looked up for an event.
         let step = self.next_event().or_else(|| self.next_in_order());
         self.batch.withhold();
         if let Some(marks) = &mut self.marks {
@@ -125,7 +123,6 @@ impl<L: Acceptor> EventLoop<L> {
         step
     }
 
-    /// Writes a record, if anything reads records. Otherwise it costs a comparison.
     #[inline]
     pub(crate) fn record(&mut self, record: Record) {
         if self.instruments.is_on() {
@@ -133,7 +130,6 @@ impl<L: Acceptor> EventLoop<L> {
         }
     }
 
-    /// Every record goes through here.
     #[cold]
     fn write(&mut self, record: Record) {
         #[cfg(feature = "tracing")]
@@ -141,8 +137,6 @@ impl<L: Acceptor> EventLoop<L> {
         self.instruments.record(record);
     }
 
-    /// Records that a timer was armed.
-    ///
     /// This is out of line, so that the code that is inlined into each handler is short.
     #[cold]
     #[inline(never)]

@@ -27,7 +27,6 @@ impl<L: Acceptor> EventLoop<L> {
         None
     }
 
-    /// Makes the listeners follow the balancer's plan for the present time.
     #[inline(never)]
     pub(crate) fn make_plan(&mut self, now_ns: u64) {
         let load = self.load();
@@ -40,7 +39,6 @@ impl<L: Acceptor> EventLoop<L> {
         self.record(Record::of_plan(&plan));
     }
 
-    /// Updates the clock after a wait: after each one, or at a tick.
     #[inline]
     pub(crate) fn update_clock_after_wait(&mut self) -> Result<()> {
         if self.updates.is_every_wait() {
@@ -72,7 +70,6 @@ impl<L: Acceptor> EventLoop<L> {
         }
     }
 
-    /// Handles an event whose key is not that of a current token.
     #[cold]
     #[inline(never)]
     fn on_other_event(&mut self, key: u64, ready: Ready) {
@@ -87,15 +84,15 @@ impl<L: Acceptor> EventLoop<L> {
         }
     }
 
-    /// Counts an event or a post that is dropped because its token is closed; `None` for an event
-    /// whose listener is closed or suspended.
+    /// Counts a dropped event. `token` is the closed token; `None` for an event of a listener.
     #[cold]
     pub(crate) fn on_stale(&mut self, token: Option<Token>) {
         self.stats.stale += 1;
         self.record(Record::Stale(token));
     }
 
-    /// Queues what other threads have posted, and begins a shutdown that they have requested.
+    /// Queues posts of other threads, at most a budget of them, and begins a shutdown that they
+    /// have requested.
     #[inline(never)]
     pub(crate) fn take_requests(&mut self) {
         self.requests.take_posts(self.budgets.posted);
@@ -124,13 +121,11 @@ impl<L: Acceptor> EventLoop<L> {
         client.map(Step::Accepted)
     }
 
-    /// A phase without steps, which releases the accept lock.
     pub(crate) fn release_lock(&mut self) -> Option<Step<L::Stream>> {
         self.unlock();
         None
     }
 
-    /// Releases the accept lock, if this turn holds it.
     #[inline]
     pub(crate) fn unlock(&mut self) {
         if self.accepting.coordinator.holds_lock() {

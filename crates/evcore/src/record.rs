@@ -64,8 +64,8 @@ pub enum Record {
     ShuttingDown,
     /// [`Step::Evict`](crate::Step::Evict) was yielded.
     Evict(Token),
-    /// An event or a post was dropped because its token is closed; `None` for an event whose listener is
-    /// closed or suspended.
+    /// An event or a post was dropped because its token is closed; `None` for an event whose
+    /// listener is closed or suspended.
     Stale(Option<Token>),
 
     /// A token was registered, with or without a source.
@@ -74,8 +74,8 @@ pub enum Record {
         token: Token,
         /// True if the poller watches a source for it.
         watched: bool,
-        /// The number of the descriptor that is watched, as `ss` and `strace` print it. `None` for a
-        /// token without a source, and for a source of a simulation.
+        /// The number of the descriptor that is watched, as `ss` and `strace` print it. `None` for
+        /// a token without a source, and for a source of a simulation.
         descriptor: Option<RawFd>,
     },
     /// A token was closed.
@@ -91,7 +91,8 @@ pub enum Record {
     },
     /// A timer was disarmed.
     Disarmed(Token, Timer),
-    /// Readiness was posted for a token, by the application, by another thread, or in place of an event.
+    /// Readiness was posted for a token, by the application, by another thread, or in place of an
+    /// event.
     Posted(Token, Ready),
 }
 

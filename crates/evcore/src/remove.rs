@@ -11,12 +11,13 @@ impl<L: Acceptor> EventLoop<L> {
     /// Removes a token: disarms its timers, cancels its posts, removes its descriptor from
     /// the poller, and ends its generation.
     ///
-    /// After this no step carries the token, in this turn or a later one, even if the kernel has already
-    /// reported an event for it. Returns false if the token is stale.
+    /// After this no step carries the token, in this turn or a later one, even if the kernel has
+    /// already reported an event for it. Returns false if the token is stale.
     ///
     /// The descriptor stays open. [`TokenMap::close`](crate::TokenMap::close), which `Connections`
-    /// has as well, also closes it. On epoll that takes one system call in all. Either call ends a
-    /// pause in accepting, because a descriptor is about to be free.
+    /// has as well, also closes it. On epoll that takes one system call in all. If the token has a
+    /// descriptor, either call ends a pause in accepting, because the descriptor is about to be
+    /// free.
     pub fn remove(&mut self, token: Token) -> bool {
         self.end(token, |poller, key| {
             // If the kernel has lost the registration already, there is nothing to remove.

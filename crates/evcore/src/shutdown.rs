@@ -49,7 +49,8 @@ impl<L: Acceptor> EventLoop<L> {
     /// ```
     pub fn shutdown(&mut self, timeout: Duration) {
         let turn_ns = self.clock.monotonic_ns();
-        // A handler of this turn may have blocked. That shortens neither the timeout nor the grace.
+        // A handler of this turn may have blocked, which shortens neither the timeout nor the
+        // grace.
         let now_ns = match timeout {
             Duration::ZERO => turn_ns,
             _ => turn_ns.max(self.clock.monotonic_ns_now()),
@@ -61,9 +62,9 @@ impl<L: Acceptor> EventLoop<L> {
             let grace_ns = self.evictions.begin_shutdown(turn_ns);
             let ends_ns = grace_ns.map_or(NEVER, |grace_ns| now_ns.saturating_add(grace_ns));
             self.shutdown.set_grace_end(ends_ns);
-            // Only the first call closes the listeners, because closing ends the plan, and a stopping
-            // worker calls `shutdown` in every turn. If the poller refuses, later events of the
-            // listeners are dropped.
+            // Only the first call closes the listeners, because closing ends the plan, and a
+            // stopping worker calls `shutdown` in every turn. If the poller refuses, later events
+            // of the listeners are dropped.
             let _ = self.listeners().close();
         }
         self.shutdown.limit(over_ns);
@@ -75,8 +76,6 @@ impl<L: Acceptor> EventLoop<L> {
         self.shutdown.has_begun()
     }
 
-    /// Returns whether the loop shuts down and has steps of the shutdown: its announcement, or
-    /// evictions.
     #[inline]
     pub(crate) fn shutdown_has_steps(&self) -> bool {
         self.is_shutting_down() && self.has_steps_of_shutdown()
@@ -101,7 +100,8 @@ impl<L: Acceptor> EventLoop<L> {
         self.shutdown.is_over(self.clock.monotonic_ns()) || self.has_nothing_left()
     }
 
-    /// Returns whether the grace is over and the connections that it protected are not evicted yet.
+    /// Returns whether the grace is over, and [`end_grace`](Self::end_grace) has not been called
+    /// since.
     pub(crate) fn grace_is_over(&self) -> bool {
         self.shutdown.grace_is_over(self.clock.monotonic_ns())
     }

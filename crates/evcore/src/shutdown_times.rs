@@ -10,12 +10,11 @@ use crate::time::NEVER;
 pub(crate) struct ShutdownTimes {
     /// The end of the timeout.
     over_ns: u64,
-    /// The end of the grace of the connections that became idle just before the shutdown; [`NEVER`] if
-    /// there are none.
+    /// The end of the grace of the connections that became idle just before the shutdown; [`NEVER`]
+    /// if there are none.
     grace_ends_ns: u64,
     // Invariant: the earlier of `over_ns` and `grace_ends_ns`.
     next_ns: u64,
-    /// The step that announces the shutdown was taken.
     is_announced: bool,
 }
 
@@ -46,7 +45,6 @@ impl ShutdownTimes {
         self.has_begun() && !mem::replace(&mut self.is_announced, true)
     }
 
-    /// Returns whether the timeout has passed.
     pub(crate) fn is_over(&self, now_ns: u64) -> bool {
         self.over_ns <= now_ns
     }
@@ -57,7 +55,6 @@ impl ShutdownTimes {
         self.grace_ends_ns <= now_ns
     }
 
-    /// The end of the grace or of the timeout, whichever is earlier.
     #[inline]
     pub(crate) fn next_ns(&self) -> u64 {
         self.next_ns

@@ -1,7 +1,6 @@
 //! The state of each token: whether it is watched, and its posted readiness.
 //!
-//! The loop gives out the tokens, so the tokens of two tables of the application never collide. A
-//! token that is not in use is stale, and every call here refuses it.
+//! The loop gives out the tokens, so the tokens of two maps of the application do not collide.
 
 use std::{collections::BTreeSet, mem};
 
@@ -9,7 +8,6 @@ use evcore_poller::Ready;
 use evcore_posted::TurnQueue;
 use evcore_token::{Token, TokenSet};
 
-/// The tokens of a loop with their states, by index.
 #[derive(Debug)]
 pub(crate) struct Slots {
     tokens: TokenSet,
@@ -23,7 +21,6 @@ pub(crate) struct Slots {
     background: BTreeSet<u32>,
 }
 
-/// The state of a token.
 // Invariant: the default if the index is vacant.
 #[derive(Clone, Copy, Debug, Default)]
 struct State {
@@ -34,7 +31,6 @@ struct State {
     posted: Ready,
 }
 
-/// The kind of source that the poller watches for a token.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Kind {
     #[default]
@@ -45,7 +41,7 @@ pub(crate) enum Kind {
 }
 
 impl Slots {
-    /// Makes slots for indices from `first_index` to about `expected`. Later indices are possible,
+    /// Makes slots for indices from `first_index` to about `expected`. Higher indices are possible,
     /// up to `index_max`. Allocates nothing yet.
     pub(crate) fn new(first_index: u32, expected: u32, index_max: u32) -> Self {
         Self {
@@ -121,7 +117,6 @@ impl Slots {
         self.posted.begin_turn();
     }
 
-    /// Takes the oldest post that is due.
     #[inline]
     pub(crate) fn pop_posted(&mut self) -> Option<(Token, Ready)> {
         let index = self.posted.pop()?;
@@ -130,8 +125,8 @@ impl Slots {
         Some((token, ready))
     }
 
-    /// Excludes the timers of this token from those that a shutdown waits for. Returns `false` if the
-    /// token is stale.
+    /// Excludes the timers of this token from those that a shutdown waits for. Returns `false` if
+    /// the token is stale.
     pub(crate) fn set_background(&mut self, token: Token) -> bool {
         let Some(state) = self.state_mut(token) else {
             return false;
@@ -146,30 +141,24 @@ impl Slots {
         self.background.iter().copied()
     }
 
-    /// Returns whether a token is in use.
     #[inline]
     pub(crate) fn has(&self, token: Token) -> bool {
         self.tokens.contains(token)
     }
 
-    /// The token that has these bits, if it is in use. The bits may belong to no token.
+    /// The token that has these bits, if it is in use. Any bits are allowed.
     #[inline]
     pub(crate) fn find(&self, bits: u64) -> Option<Token> {
         self.tokens.find(bits)
     }
 
-    /// Returns whether a token is in use and the poller watches it.
     #[inline]
     pub(crate) fn watches(&self, token: Token) -> bool {
         self.has(token) && self.states[token.index() as usize].kind != Kind::Unwatched
     }
 
-    /// The token that occupies an index.
-    ///
-    /// # Panics
-    ///
-    /// If the index is vacant. The queues hold no vacant index, because ending a generation removes its
-    /// index from them.
+    /// Panics if the index is vacant. No queue has a vacant index, because ending a token removes
+    /// its index from the queues.
     #[inline]
     pub(crate) fn occupant(&self, index: u32) -> Token {
         let token = self.tokens.at(index);
@@ -188,7 +177,6 @@ impl Slots {
         self.posted.len()
     }
 
-    /// Number of connections.
     #[inline]
     pub(crate) fn connections(&self) -> u32 {
         self.connections

@@ -32,19 +32,21 @@ pub struct Stats {
     /// Waits without a timeout that ended without an event, a wake-up or a signal. This should not
     /// happen.
     pub empty_waits: u64,
-    /// Events that the kernel reported, including those of listeners, ticks and stale ones.
+    /// Events that the kernel reported, including stale ones and those of listeners, the ticker and
+    /// the notifier.
     pub events: u64,
-    /// Posts that came from other threads, by a [`Handle`](crate::Handle), stale ones included. Posts
-    /// that were merged count as one. A post for a token that has ended is not counted if a post
-    /// for a later token with the same index waits at the same time.
+    /// Posts that came from other threads, by a [`Handle`](crate::Handle), stale ones included.
+    /// Posts that were merged count as one. A post for a token that has ended is not counted if a
+    /// post for a later token with the same index waits at the same time.
     pub received: u64,
-    /// Events and posts from other threads that were dropped because their token was closed, or because
-    /// their listener was closed or suspended. Closing also cancels queued posts, which are not counted
-    /// here, and neither are posts that [`received`](Self::received) leaves out.
+    /// Events and posts from other threads that were dropped because their token was closed, or
+    /// because their listener was closed or suspended. Closing also cancels queued posts, which are
+    /// not counted here, and neither are posts that [`received`](Self::received) leaves out.
     pub stale: u64,
     /// Connections accepted.
     pub accepted: u64,
-    /// Connections lost before they were accepted: the client had left, or a firewall forbade it.
+    /// Connections lost before they were accepted, for example because the client had left.
+    /// [`Accept::Aborted`](evcore_net::Accept::Aborted) lists the causes.
     pub aborted: u64,
     /// Times that the limit of [`connections`](crate::Builder::connections) was reached: the loop
     /// stopped listening, or a client waited for the slot of an idle connection (nginx:
@@ -52,8 +54,8 @@ pub struct Stats {
     pub full: u64,
     /// Times that this worker notified another one to accept clients.
     pub notifications: u64,
-    /// Times that accepting ended for lack of descriptors or memory, and paused unless evictions made
-    /// room. [`last_exhausted`](Self::last_exhausted) returns the resource that was lacking.
+    /// Times that accepting paused for lack of descriptors or memory. A closed connection ends such
+    /// a pause. [`last_exhausted`](Self::last_exhausted) returns the resource that was lacking.
     pub accept_pauses: u64,
     /// Times that a listener failed and was suspended for half a second.
     /// [`take_error`](crate::ListenersMut::take_error) returns the errors.
@@ -79,27 +81,28 @@ pub struct Stats {
     pub idle: u32,
     /// Armed timers of all tokens.
     pub timers_armed: usize,
-    /// True while this worker's listeners are registered with its poller.
+    /// True while any of this worker's listeners is registered with its poller.
     pub listening: bool,
-    /// The resource that accepting has last run out of, for the log. `None` if accepting has lacked no
-    /// resource since the loop was built. [`accept_pauses`](Self::accept_pauses) counts how often
-    /// that has happened.
+    /// The resource that accepting has last run out of, for the log. `None` if accepting has lacked
+    /// no resource since the loop was built. [`accept_pauses`](Self::accept_pauses) counts how
+    /// often that has happened.
     ///
-    /// The clients wait in the backlog. If the process has reached its own limit of descriptors, the
-    /// loop [evicts](crate::Step::Evict) connections that have been idle for the
-    /// [grace](crate::Builder::idle_grace), unless another worker of the [group](crate::Builder::group)
-    /// has a free slot. It accepts again when a connection is closed, or after 500 ms.
+    /// The clients wait in the backlog. If the process has reached its own limit of descriptors,
+    /// the loop [evicts](crate::Step::Evict) connections that have been idle for the
+    /// [grace](crate::Builder::idle_grace), unless another worker of the
+    /// [group](crate::Builder::group) has a free slot. It accepts again when a connection is
+    /// closed, or after 500 ms.
     pub last_exhausted: Option<Resource>,
-    /// True from the beginning of a [shutdown](crate::EventLoop::shutdown) on, whether it was begun here
-    /// or by a [handle](crate::Handle::shutdown).
+    /// True from the beginning of a [shutdown](crate::EventLoop::shutdown) on, whether it was begun
+    /// here or by a [handle](crate::Handle::shutdown).
     pub shutting_down: bool,
     /// True when a [shutdown](crate::EventLoop::shutdown) is complete: its timeout has passed, or
-    /// nothing is left to do. Look at it between turns. [`wait`](crate::EventLoop::wait) returns the
-    /// opposite.
+    /// nothing is left to do. Look at it between turns. [`wait`](crate::EventLoop::wait) then
+    /// returns false.
     ///
-    /// Nothing is left if no connection is watched, nothing is posted or otherwise carried over, and no
-    /// timer is armed except [background](crate::TimersMut::set_background) ones. Connections that are
-    /// open at the end of the timeout get no further steps; drop them.
+    /// Nothing is left if no connection is watched, nothing is posted or otherwise carried over,
+    /// and no timer is armed except [background](crate::TimersMut::set_background) ones.
+    /// Connections that are open at the end of the timeout get no further steps; drop them.
     pub shut_down: bool,
     /// The name of the poller's backend.
     pub backend: &'static str,

@@ -92,7 +92,6 @@ pub struct Accepted<S = Stream> {
 }
 
 impl<S> Step<S> {
-    /// The token that the step is about.
     pub(crate) fn token(&self) -> Option<Token> {
         match *self {
             Self::Ready(token, _) | Self::Expired(token, _) | Self::Evict(token) => Some(token),
@@ -102,8 +101,8 @@ impl<S> Step<S> {
 }
 
 impl<S> Accepted<S> {
-    /// Creates the report of a client for a layer between the loop and the program, such as a layer that
-    /// reads the client's address from the connection.
+    /// Creates the report of a client for a layer between the loop and the program, such as a layer
+    /// that reads the client's address from the connection.
     #[must_use]
     pub fn new(stream: S, peer: Address, listener: usize) -> Self {
         Self {

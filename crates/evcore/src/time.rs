@@ -20,7 +20,6 @@ pub(crate) fn late_ns(now_ns: u64, due_ms: u64) -> u64 {
     now_ns.saturating_sub(due_ms.saturating_mul(NS_PER_MS))
 }
 
-/// The nanoseconds of a duration, at most [`NEVER`].
 pub(crate) fn whole_ns(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(NEVER)
 }
@@ -31,8 +30,8 @@ pub(crate) fn time_to(at_ns: u64, now_ns: u64) -> Option<Duration> {
     (at_ns != NEVER).then(|| Duration::from_nanos(at_ns.saturating_sub(now_ns)))
 }
 
-/// About half of the time to a moment, in whole seconds, computed cheaply. `None` if the moment is less
-/// than 2.1 seconds or centuries away, or [`NEVER`].
+/// About half of the time to a moment, in whole seconds, computed cheaply. `None` if the moment is
+/// [`NEVER`], has passed, or is less than 2.1 seconds or centuries away.
 #[inline]
 pub(crate) fn rough_time_to(at_ns: u64, now_ns: u64) -> Option<Duration> {
     // A moment that has passed gives a negative number, and so `None`.

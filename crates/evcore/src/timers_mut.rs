@@ -13,9 +13,9 @@ use crate::event_loop::EventLoop;
 ///
 /// # Timers of your own
 ///
-/// For deadlines that belong to no connection, or for more deadlines than a token has timers, keep a
-/// [`TimerQueue`](evcore_timer::TimerQueue) of your own, and arm one timer of one token for the earliest
-/// deadline.
+/// For deadlines that belong to no connection, or for more deadlines than a token has timers, keep
+/// a [`TimerQueue`](evcore_timer::TimerQueue) of your own, and arm one timer of one token for the
+/// earliest deadline.
 ///
 /// ```
 /// use evcore::{EventLoop, Step, Timer, timer::{TimerHeap, TimerQueue}};
@@ -71,9 +71,9 @@ impl<L: Acceptor> TimersMut<'_, L> {
     /// Arms a timer, or moves it, for a point in time. Returns false if the token is stale.
     ///
     /// The timer expires once, never before `deadline`, however long the handler has taken already.
-    /// If the deadline has passed, the timer is due at once. In other respects the call is the same
-    /// as [`arm`](EventLoop::arm). The first call reads the system's `Instant` and the source of
-    /// the loop's clock.
+    /// If the deadline has passed, the timer is due at once. Rounding and resolution are those of
+    /// [`arm`](EventLoop::arm). The first call reads the system's `Instant` and the source of the
+    /// loop's clock.
     ///
     /// # Panics
     ///
@@ -163,8 +163,8 @@ impl<L: Acceptor> TimersMut<'_, L> {
     }
 
     /// Makes all timers of a token background timers; they remain so when they are armed again. A
-    /// [shutdown](EventLoop::shutdown) does not wait for background timers (nginx: `cancelable`; libuv:
-    /// `unref`). Returns false if the token is stale.
+    /// [shutdown](EventLoop::shutdown) does not wait for background timers (nginx: `cancelable`;
+    /// libuv: `unref`). Returns false if the token is stale.
     ///
     /// This is for periodic work, such as health checks of the servers behind a proxy, with a token
     /// [without a descriptor](EventLoop::add_unwatched). (A watched connection keeps the loop alive

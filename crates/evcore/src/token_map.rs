@@ -1,5 +1,5 @@
-//! A map from the tokens of a loop to values, with calls that add and remove a token together with its
-//! value.
+//! A map from the tokens of a loop to values, with calls that add and remove a token together with
+//! its value.
 
 use std::ops::{Deref, DerefMut};
 
@@ -8,20 +8,22 @@ use evcore_token::{SecondaryMap, Token};
 
 use crate::{acceptor::Acceptor, error::Result, event_loop::EventLoop};
 
-/// A map from the tokens of one [`EventLoop`] to values of the application: descriptors that are not
-/// streams, jobs, timers. [`Connections`](crate::Connections) is one for streams.
+/// A map from the tokens of one [`EventLoop`] to values of the application: descriptors that are
+/// not streams, jobs, timers. [`Connections`](crate::Connections) is one for streams.
 ///
 /// [`add`](Self::add) adds a value here and its descriptor to the loop, and [`close`](Self::close)
 /// removes both. A stale token never finds the value of a later one.
 ///
 /// A token from [`EventLoop::add`], [`EventLoop::add_unwatched`] or
-/// [`EdgeStream::add`](crate::EdgeStream::add) has no value before [`insert`](SecondaryMap::insert).
-/// Such a token keeps its slot until [`EventLoop::remove`] ends it, even if its value is dropped.
+/// [`EdgeStream::add`](crate::EdgeStream::add) has no value before
+/// [`insert`](SecondaryMap::insert). Such a token keeps its slot until [`EventLoop::remove`] ends
+/// it, even if its value is dropped.
 ///
 /// A loop may have several of these maps, for values of different types. A token is only in the map
 /// that it was added to. A value takes the size of an `Option` of it and 4 bytes, and memory is
 /// reserved for each index up to the highest that had a value here. All calls that take a token are
-/// O(1), amortised where a value is added.
+/// O(1). A call that adds a value is amortised O(1), because an index above all earlier ones makes
+/// the map grow to that index.
 ///
 /// ```
 /// use evcore::{TokenMap, EventLoop, Interest, Mode, Step};
@@ -56,8 +58,8 @@ impl<T> TokenMap<T> {
 
     /// Makes the loop watch the descriptor of `value`, and keeps `value` under the new token.
     ///
-    /// `T` has a descriptor: it is a stream, or a type of your own whose [`AsFd`](std::os::fd::AsFd)
-    /// returns the descriptor of its stream.
+    /// `T` has a descriptor: it is a stream, or a type of your own whose
+    /// [`AsFd`](std::os::fd::AsFd) returns the descriptor of its stream.
     ///
     /// # Errors
     ///
@@ -77,9 +79,9 @@ impl<T> TokenMap<T> {
         Ok(token)
     }
 
-    /// Closes a connection: removes its token, as [`EventLoop::remove`] does, and drops the value, which
-    /// closes the descriptor. On epoll that is one system call in all. Returns false if the token has
-    /// no value here.
+    /// Closes a connection: removes its token, as [`EventLoop::remove`] does, and drops the value,
+    /// which closes the descriptor. On epoll that is one system call in all. Returns false if the
+    /// token has no value here.
     ///
     /// The descriptor must not be duplicated; if it is, use [`remove`](Self::remove).
     pub fn close<L: Acceptor>(&mut self, ev: &mut EventLoop<L>, token: Token) -> bool {
@@ -91,8 +93,8 @@ impl<T> TokenMap<T> {
         is_known
     }
 
-    /// Removes the token of a connection and returns its value, with the descriptor open. `None` if the
-    /// token has no value here.
+    /// Removes the token of a connection and returns its value, with the descriptor open. `None` if
+    /// the token has no value here.
     pub fn remove<L: Acceptor>(&mut self, ev: &mut EventLoop<L>, token: Token) -> Option<T> {
         let value = self.map.remove(token)?;
         ev.remove(token);

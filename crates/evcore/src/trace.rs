@@ -4,7 +4,6 @@ use tracing::{debug, trace};
 
 use crate::record::Record;
 
-/// The targets, one for each part of the loop.
 mod target {
     pub(super) const TURN: &str = "evcore::turn";
     pub(super) const BALANCER: &str = "evcore::balancer";

@@ -1,8 +1,8 @@
 //! The order of a turn, which is nginx's.
 //!
-//! Before the wait comes [`plan_turn`](EventLoop::plan_turn), after it
-//! [`begin_turn`](EventLoop::begin_turn). The table in [`next_in_order`](EventLoop::next_in_order) has
-//! the phases that follow. `phases.rs` has the work of each phase.
+//! [`plan_turn`](EventLoop::plan_turn) comes before the wait, and
+//! [`begin_turn`](EventLoop::begin_turn) after it. [`next_in_order`](EventLoop::next_in_order) has
+//! the phases that follow.
 
 use std::time::Duration;
 
@@ -41,8 +41,8 @@ impl<L: Acceptor> EventLoop<L> {
         }
     }
 
-    /// Does the work before the wait: finishes the turn before, makes the listeners follow the
-    /// balancer's plan, and returns the timeout of the wait (`None`: without limit).
+    /// Does the work before the wait: finishes the turn before, makes a new plan if the last one
+    /// does not fit, and returns the timeout of the wait (`None`: without limit).
     ///
     /// `now_ns` is the present time if it has been read since the previous turn ended. `is_plain`
     /// is a constant in each call, so that the compiler removes the branches on it.
@@ -55,7 +55,7 @@ impl<L: Acceptor> EventLoop<L> {
         } else {
             self.due_at_ns()
         };
-        // The wait also ends with a pause of the listeners or with the plan, if that is earlier.
+        // A plan ends at the latest with a pause or a suspension of listeners.
         let ends_ns = due_ns.min(self.accepting.coordinator.plan_ends_at_ns());
         let ends = ends_ns != NEVER;
         let rough = if ends && is_plain {
@@ -76,8 +76,8 @@ impl<L: Acceptor> EventLoop<L> {
         timeout
     }
 
-    /// Reads the clock, makes a plan if the last one is over or does not fit any more, and returns the
-    /// timeout, which counts from now. If `is_near` is false, the last plan does not fit.
+    /// Reads the clock, makes a plan if the last one is over or does not fit any more, and returns
+    /// the timeout, which counts from now. If `is_near` is false, the last plan does not fit.
     #[inline(never)]
     fn plan_by_clock(
         &mut self,
@@ -101,8 +101,7 @@ impl<L: Acceptor> EventLoop<L> {
         time_to(ends_ns, now_ns)
     }
 
-    /// The time at which this turn began. The clock shows this time, unless a handler has updated
-    /// it.
+    /// The time at which this turn began. The clock shows a later time if a handler has updated it.
     fn turn_began_ns(&self) -> u64 {
         let (turn, began_ns) = self.updated_turn;
         if turn == self.stats.turns {
@@ -112,13 +111,13 @@ impl<L: Acceptor> EventLoop<L> {
         }
     }
 
-    /// Updates the clock within a turn.
     pub(crate) fn update_clock_within_turn(&mut self) {
         self.updated_turn = (self.stats.turns, self.turn_began_ns());
         self.clock.update();
     }
 
-    /// Returns whether the last plan, which is not over, is right for this turn.
+    /// Returns whether the last plan, which is not over, fits this turn. Takes the accept lock
+    /// again if the plan holds it.
     #[inline]
     fn keeps_plan(&mut self) -> bool {
         let (load, evictions) = (self.load(), &self.evictions);
@@ -130,9 +129,9 @@ impl<L: Acceptor> EventLoop<L> {
     /// time from the beginning of the turn. `None` if the deadline is near, or after a turn without
     /// events, so that the next wait is exact.
     ///
-    /// After a turn with events, other events mostly come before the deadline. The rough timeout makes a
-    /// timer late only if this turn takes longer than the other half, and then by less than the length
-    /// of this turn.
+    /// After a turn with events, other events mostly come before the deadline. The rough timeout
+    /// makes a timer late only if this turn takes longer than the other half, and then by less than
+    /// the length of this turn.
     #[inline]
     fn rough_time_to(&self, ends_ns: u64) -> Option<Duration> {
         if self.batch.len() == 0 {
@@ -141,15 +140,15 @@ impl<L: Acceptor> EventLoop<L> {
         rough_time_to(ends_ns, self.clock.monotonic_ns())
     }
 
-    /// The end of the wait that timers and a shutdown allow: the time of the next timer or of the
-    /// next act of a shutdown, or the next tick if the clock is updated by ticks.
+    /// The time at which the wait must end for a timer, an act of a shutdown, or an update of the
+    /// clock without a ticker.
     pub(crate) fn due_at_ns(&mut self) -> u64 {
         let due_ns = self.timers.due_at_ns().min(self.shutdown.next_ns());
         self.updates.wait_ends_at_ns(due_ns, &self.clock)
     }
 
-    /// Reports a long turn. After `prepare` it reports nothing, because `prepare` has reported the
-    /// turn, and the time since then is the sleep of another loop.
+    /// Reports a long turn to the balancer. After `prepare` nothing is reported, because `prepare`
+    /// has reported the turn, and another loop may have slept since.
     #[cold]
     #[inline(never)]
     fn end_long_turn(&mut self, lasted_ns: u64, now_ns: u64) {
@@ -198,9 +197,9 @@ impl<L: Acceptor> EventLoop<L> {
         Err(error)
     }
 
-    /// Does the work after the wait: takes in the requests of other threads. A turn that holds the
-    /// accept lock releases it before handlers run. If a client waits, it posts its batch and
-    /// accepts first.
+    /// Does the work after the wait: takes in the requests of other threads. If this turn holds the
+    /// accept lock and a client waits, posts the batch, so that clients are accepted before
+    /// handlers run.
     #[expect(clippy::inline_always, reason = "the wait is one function")]
     #[inline(always)]
     pub(crate) fn begin_turn(&mut self) {
@@ -229,15 +228,15 @@ impl<L: Acceptor> EventLoop<L> {
         }
     }
 
-    /// If a waker ended the wait, there may be requests of other threads.
+    /// Passes on that a waker ended the wait, because other threads may have made requests.
     fn take_wake(&mut self) {
         if self.batch.was_woken() {
             self.requests.on_woken();
         }
     }
 
-    /// Finishes the turn before, if the program left it early: its events are queued, and the lock is
-    /// released. A prepared turn stays prepared until its wait has begun or failed.
+    /// Finishes the turn before, if the program left it early: its events are queued, and the lock
+    /// is released. A prepared turn stays prepared until its wait has begun or failed.
     #[inline]
     fn finish_turn(&mut self) {
         if self.phase != Phase::Over {
@@ -255,14 +254,14 @@ impl<L: Acceptor> EventLoop<L> {
         }
     }
 
-    /// Returns whether work was left over for this turn, which then does not wait.
+    /// Returns whether work is left over for this turn, which then does not wait.
     #[inline]
     pub(crate) fn has_work(&self) -> bool {
         self.queued() | self.requests.pending() != 0
     }
 
-    /// Number of posted steps and of listeners to try: 0 if the loop itself has left nothing over.
-    /// (A sum, because one test of it is cheaper than a test of each part.)
+    /// Number of posted steps and of listeners to try. It is a sum, because one test is cheaper
+    /// than two.
     #[inline]
     pub(crate) fn queued(&self) -> u32 {
         self.slots.posted() + self.accepting.queued()
@@ -280,7 +279,6 @@ impl<L: Acceptor> EventLoop<L> {
         Phase::ChooseEvictions
     }
 
-    /// Returns whether a phase after the events has anything to do.
     #[inline]
     pub(crate) fn has_later_work(&self) -> bool {
         self.has_work()

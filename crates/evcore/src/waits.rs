@@ -1,7 +1,8 @@
 //! The calls that begin a turn.
 //!
-//! [`prepare`](EventLoop::prepare) and [`wait_at_most`](EventLoop::wait_at_most) are the halves of a
-//! wait, for an outer loop that sleeps between them. Leaving out or repeating a half loses nothing.
+//! [`prepare`](EventLoop::prepare) and [`wait_at_most`](EventLoop::wait_at_most) are the halves of
+//! a wait, for an outer loop that sleeps between them. Leaving out or repeating a half loses
+//! nothing.
 
 use std::{os::fd::BorrowedFd, time::Duration};
 
@@ -18,31 +19,31 @@ pub struct Sleep<'a> {
     pub timeout: Option<Duration>,
     /// The descriptor of the backend; `None` if it has none. epoll and kqueue have one.
     ///
-    /// It is readable if the kernel has an event for the loop, a wake-up included. Timers and work that
-    /// was carried over do not make it readable; the timeout is for these.
+    /// It is readable if the kernel has an event for the loop, a wake-up included. Timers and work
+    /// that was carried over do not make it readable; the timeout is for these.
     pub descriptor: Option<BorrowedFd<'a>>,
 }
 
 impl<L: Acceptor> EventLoop<L> {
     /// Begins a turn: waits until there is something to do, and updates the clock (with a
-    /// [`timer_resolution`](crate::Builder::timer_resolution), only when a tick is due). Returns false,
-    /// without waiting, if a [shutdown](Self::shutdown) is complete; the connections that are still open
-    /// then get no further steps. Drop them.
+    /// [`timer_resolution`](crate::Builder::timer_resolution), only when a tick is due). Returns
+    /// false, without waiting, if a [shutdown](Self::shutdown) is complete; the connections that
+    /// are still open then get no further steps. Drop them.
     ///
     /// If you left the previous turn early, it is finished first: the accept lock is released, and
     /// steps that were not delivered are kept for this turn, which then does not wait. A signal
-    /// ends the wait, and may make a turn without steps. A wait for a timer more than two seconds away
-    /// may also end without a step: after a turn with events it lasts only about half of that time,
-    /// because the loop then need not read the clock.
+    /// ends the wait, and may make a turn without steps. A wait for a timer more than two seconds
+    /// away may also end without a step: after a turn with events it lasts only about half of that
+    /// time, because the loop then need not read the clock.
     ///
     /// # Errors
     ///
-    /// `wait` fails only if the loop cannot go on, so a server may exit with the error: the system call
-    /// that waits failed, or the loop is used in a forked child
+    /// `wait` fails only if the loop cannot go on, so a server may exit with the error: the system
+    /// call that waits failed, or the loop is used in a forked child
     /// ([`Error::Poller`](crate::Error::Poller)), or the ticker of the
     /// [`timer_resolution`](crate::Builder::timer_resolution) failed
-    /// ([`Error::Ticker`](crate::Error::Ticker)). The accept lock is then released, and steps that were
-    /// not delivered are kept, in case you wait again.
+    /// ([`Error::Ticker`](crate::Error::Ticker)). The accept lock is then released, and steps that
+    /// were not delivered are kept, in case you wait again.
     ///
     /// A failure of a single descriptor does not fail the wait. A listener that fails is suspended,
     /// and [`take_error`](crate::ListenersMut::take_error) returns its error. If the kernel
@@ -52,8 +53,8 @@ impl<L: Acceptor> EventLoop<L> {
     /// # Stopping a worker
     ///
     /// Under a supervisor, check before each wait whether it has requested a stop
-    /// (`worker.stop_within(timeout)` in `evcore-prefork`). The stop request must also wake the loop,
-    /// through a [`Handle`](crate::Handle). (A `Worker` of `evcore-serve` does both.)
+    /// (`worker.stop_within(timeout)` in `evcore-prefork`). The stop request must also wake the
+    /// loop, through a [`Handle`](crate::Handle). (A `Worker` of `evcore-serve` does both.)
     ///
     /// ```
     /// use evcore::{TokenMap, EventLoop, Interest, Mode, Step};
@@ -99,12 +100,12 @@ impl<L: Acceptor> EventLoop<L> {
     /// nothing to do. This is for a program with a deadline of its own. With [`Duration::ZERO`] the
     /// call does not sleep, and takes the events that are ready now. `None` means no limit.
     ///
-    /// A wait that ends without a step may have been shorter than `limit`, because a signal ends a wait,
-    /// too. So compute the rest of the time for each wait, as the example does.
+    /// A wait that ends without a step may have been shorter than `limit`, because a signal ends a
+    /// wait, too. So compute the rest of the time for each wait, as the example does.
     ///
     /// After [`prepare`](Self::prepare), the call is the second half of that wait. Posts made and
-    /// timers armed since `prepare` count for this half. If a slot has become free since `prepare`,
-    /// the wait ends at once.
+    /// timers armed since `prepare` count for this half. If the plan does not fit any more, for
+    /// example because a slot has become free, the wait ends at once.
     ///
     /// # Errors
     ///
@@ -178,8 +179,8 @@ impl<L: Acceptor> EventLoop<L> {
     /// Repeat these steps:
     ///
     /// 1. Call `prepare`, which returns the timeout and the descriptor.
-    /// 2. If the turn before had no step, sleep in the other loop until the descriptor is readable or
-    ///    the timeout has passed. Otherwise do not sleep, because kqueue takes the changes of
+    /// 2. If the turn before had no step, sleep in the other loop until the descriptor is readable
+    ///    or the timeout has passed. Otherwise do not sleep, because kqueue takes the changes of
     ///    [`modify`](Self::modify) only in `wait_at_most`.
     /// 3. Call `wait_at_most` with a limit of zero, and handle all steps of the turn.
     ///
@@ -251,7 +252,6 @@ impl<L: Acceptor> EventLoop<L> {
         timeout
     }
 
-    /// Waits, and begins the turn.
     #[expect(clippy::inline_always, reason = "the wait is one function")]
     #[inline(always)]
     fn wait_planned(&mut self, timeout: Option<Duration>) -> Result<bool> {

@@ -1,5 +1,5 @@
-//! Connections that are lost before they can be accepted. Each counts as the loss of one client. A
-//! number of losses in a row that no backlog can hold is a failure of the listener.
+//! Connections that are lost before they can be accepted. Each counts as the loss of one client.
+//! Thousands of losses in a row are a failure of the listener.
 
 use std::{
     cell::Cell,

@@ -11,8 +11,8 @@ use evcore::{
 
 const CONNECT: Timer = Timer::WRITE;
 
-/// A listener whose backlog is full, so that a client's connection stays in progress, and the client
-/// that fills it.
+/// A listener whose backlog is full, so that a client's connection stays in progress, and the
+/// client that fills it.
 fn deaf_listener() -> (Listener, TcpStream) {
     let listener = Listener::builder().backlog(0).bind("127.0.0.1:0").unwrap();
     let client = TcpStream::connect(listener.local_addr()).unwrap();

@@ -1,4 +1,5 @@
-//! `EdgeStream` over the kernel, on every backend: it misses no edge, and makes no call in vain.
+//! `EdgeStream` over the kernel, on every backend: it misses no edge, and skips calls that are
+//! known to block.
 
 use std::{
     cell::Cell,
@@ -64,7 +65,6 @@ impl Transport for Counting {
     }
 }
 
-/// A loop of one backend with one watched stream, and the stream's client.
 struct Fixture {
     ev: EventLoop,
     stream: EdgeStream<Counting>,
@@ -98,7 +98,6 @@ impl Fixture {
         }
     }
 
-    /// Waits for steps of the stream until `is_enough`.
     fn wait_until(&mut self, is_enough: impl Fn(&EdgeStream<Counting>) -> bool) {
         while !is_enough(&self.stream) {
             self.turn();
@@ -150,7 +149,6 @@ impl Fixture {
         }
     }
 
-    /// The number of calls that reached the stream since this was last called.
     fn calls(&self) -> u32 {
         self.stream.get_ref().calls.take()
     }

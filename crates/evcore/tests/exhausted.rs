@@ -20,7 +20,6 @@ const GRACE: Duration = Duration::from_millis(1125);
 #[derive(Debug)]
 struct Exhaustible {
     listener: Listener,
-    /// The resource that is lacking, if any.
     lacking: Rc<Cell<Option<Resource>>>,
 }
 
@@ -41,7 +40,6 @@ impl Acceptor for Exhaustible {
     }
 }
 
-/// A worker, its connections and its clients.
 struct Worker {
     ev: EventLoop<Exhaustible>,
     conns: TokenMap<Stream>,
@@ -144,7 +142,6 @@ impl Worker {
     }
 }
 
-/// The clients that a turn accepted, and the connections that it evicted.
 #[derive(Debug, Default)]
 struct Turn {
     accepted: Vec<Token>,

@@ -2,8 +2,8 @@
 //!
 //! The worker is the loop that ships, over real sockets, with a program that answers lines. After
 //! each call that may change a mark, the test reads the marks as a descriptor store would read them
-//! if the process died there. Each connection that is marked as idle must be open, and have no byte
-//! that was read and not answered.
+//! if the process died there. A connection that is marked as idle must be open, with no byte that
+//! was read and not answered, and no message that is sent in part.
 
 use std::{
     collections::BTreeMap,
@@ -26,11 +26,10 @@ enum Act {
     /// A client sends these bytes; each `\n` ends a line.
     Send(usize, &'static str),
     Leave(usize),
-    /// The program posts a connection.
     Post(usize),
-    /// The program declares a connection busy, sends it a message in two parts, and declares it idle.
+    /// The program declares a connection busy, sends it a message in two parts, and declares it
+    /// idle.
     Announce(usize),
-    /// The program ends a connection on its own.
     End(usize),
     /// A turn, of which the program takes this many steps at most.
     Turn(usize),

@@ -22,7 +22,6 @@ struct Worker {
 }
 
 impl Worker {
-    /// Makes a turn that does not wait.
     fn turn(&mut self) {
         self.ev.wait_at_most(Duration::ZERO).unwrap();
         while let Some(step) = self.ev.next_step() {
@@ -112,7 +111,7 @@ fn all_places_are_filled_and_the_first_that_becomes_free_too() {
 #[test]
 fn a_client_of_a_worker_that_shuts_down_is_found_by_another() {
     if !BackendKind::available().contains(&BackendKind::Epoll) {
-        return; // Only epoll wakes a single worker for a client.
+        return; // Only epoll has both exclusive wake-ups and edges.
     }
     let ([mut leaves, mut stays], address) = two_workers(BackendKind::Epoll, 1000);
     let mut clients = Vec::new();

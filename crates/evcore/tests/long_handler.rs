@@ -4,7 +4,6 @@ use std::time::{Duration, Instant};
 
 use evcore::{EventLoop, Timer};
 
-/// Keeps the thread busy for this time.
 fn work(time: Duration) {
     let began = Instant::now();
     while began.elapsed() < time {

@@ -27,8 +27,7 @@ const FIRST_INDEX: u32 = 3;
 /// The most bytes of a connection in all tables, as in the README. epoll has no tables of its own.
 const BYTES_MAX: usize = 128;
 
-/// The most bytes of a connection on a backend; `None` for select, which cannot watch enough
-/// descriptors.
+/// The most bytes of a connection on a backend; `None` for a backend that is not measured.
 fn bytes_max(kind: BackendKind) -> Option<usize> {
     match kind {
         BackendKind::Epoll | BackendKind::EpollMasked => Some(BYTES_MAX),
@@ -102,7 +101,7 @@ impl Backend for RoundRobin {
     }
 }
 
-/// A backend without tables, like epoll's, which accepts any number as a descriptor.
+/// A backend without tables, like epoll's.
 #[derive(Debug)]
 struct NoTables(WakeChannel);
 
@@ -152,7 +151,6 @@ fn simulated() -> Capabilities {
     capabilities
 }
 
-/// The source that these backends watch for a connection.
 fn number(index: u32) -> Target<'static> {
     Target::Simulated(index)
 }
@@ -175,8 +173,6 @@ impl Acceptor for Numbered {
     }
 }
 
-/// A full loop and its connections. Both timers of every connection are armed, and every queue has
-/// room.
 fn with_connections<L: Acceptor>(mut ev: EventLoop<L>) -> (EventLoop<L>, TokenMap<()>) {
     let mut conns = TokenMap::new();
     fill(&mut ev, &mut conns, CONNECTIONS, number);
@@ -285,7 +281,6 @@ fn turn(ev: &mut EventLoop) {
     while ev.next_step().is_some() {}
 }
 
-/// Raises the limit on descriptors as far as the system allows.
 fn raise_descriptors() -> u32 {
     let allowed = getrlimit(Resource::Nofile);
     let raised = Rlimit {
@@ -297,9 +292,8 @@ fn raise_descriptors() -> u32 {
     u32::try_from(most).unwrap_or(u32::MAX)
 }
 
-/// At any limit of connections, an empty loop has little more than the wheel, the events of a
-/// batch, and the histograms if they are on. The system's clock is left out, because it reads its
-/// time zone once in each process.
+/// An empty loop has little more than the wheel, the events of a batch, and the histograms if they
+/// are on. The system's clock is left out, because it reads its time zone once in each process.
 #[test]
 fn an_empty_loop_takes_as_much_as_documented() {
     for (histograms, expected) in [(false, 0..50 * 1024), (true, 100 * 1024..150 * 1024)] {
@@ -388,7 +382,6 @@ fn read<L: Acceptor>(ev: &mut EventLoop<L>, token: Token) {
     }
 }
 
-/// Ends some connections, and adds others in their places.
 fn written<L: Acceptor>(ev: &mut EventLoop<L>, conns: &mut TokenMap<()>, token: Token) {
     if token.index() % 50 == 0 {
         assert!(conns.close(ev, token));

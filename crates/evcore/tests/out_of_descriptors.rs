@@ -36,8 +36,7 @@ fn accepted(ev: &mut EventLoop) -> usize {
         .count()
 }
 
-/// Makes a turn in which the clients that wait cannot be accepted. First waits for the loop to
-/// listen.
+/// Waits for the loop to listen. Then makes a turn in which the waiting clients cannot be accepted.
 fn runs_out(ev: &mut EventLoop, pauses: u64) {
     while !ev.stats().listening {
         assert_eq!(accepted(ev), 0);

@@ -83,7 +83,6 @@ impl Visit for Line {
 /// The lock that is held while a loop of this program runs.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
-/// The events of the script, for a subscriber of this level.
 fn events(level: Level) -> Vec<String> {
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let lines = Arc::default();

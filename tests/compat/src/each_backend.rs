@@ -10,8 +10,7 @@ use polling::under_test;
 
 use crate::time_limit;
 
-/// Makes a `#[test]` for each program (a function without arguments). The test runs the program on
-/// each backend.
+/// Makes a `#[test]` for each program (a function without arguments), which runs on each backend.
 #[macro_export]
 macro_rules! on_each_backend {
     ($($program:ident),+ $(,)?) => {
@@ -33,7 +32,7 @@ macro_rules! on_each_backend {
 ///
 /// # Panics
 ///
-/// If the program fails on a backend, runs on another backend, or does not run.
+/// If the program fails on a backend, waits on another backend or on none, or does not run.
 pub fn run_on_each_backend(name: &str, program: fn()) {
     match env::var(under_test::BACKEND) {
         Ok(backend) => run_here(name, &backend, program),

@@ -1,6 +1,6 @@
-//! Bytes to send, which show a lost, repeated or misplaced byte.
+//! Bytes to send, in which a lost, repeated or misplaced byte is noticed.
 
-/// `len` bytes that depend on all of `seed` and on their place (a linear congruential generator).
+/// Returns `len` bytes that depend on `seed` and on their place (a linear congruential generator).
 #[must_use]
 pub fn letter(seed: u64, len: usize) -> Vec<u8> {
     let mut state = seed;

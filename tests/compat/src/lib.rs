@@ -1,5 +1,5 @@
-//! Common code of the programs of this package. Each program runs on every backend, in a process of
-//! its own.
+//! Common code of the programs over async-io and calloop. Each program runs on every backend, in a
+//! process of its own.
 //!
 //! async-io has one reactor in each process, whose backend cannot be changed. So a test starts its
 //! own executable again for each backend. The environment names the backend, and only that test

@@ -2,10 +2,9 @@
 
 use std::{process, sync::mpsc, thread, time::Duration};
 
-/// Time that a program may take. Programs that do not hang take a few seconds.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Runs `program`, and ends the process if it takes too long.
+/// Runs `program`. If it takes too long, aborts the process.
 pub(crate) fn watch(name: &str, program: fn()) {
     let (_running, ended) = mpsc::channel::<()>();
     let name = name.to_owned();

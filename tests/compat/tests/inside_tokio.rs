@@ -10,12 +10,11 @@ use std::time::Duration;
 use evcore::{EventLoop, Interest, Listener, Mode, Step, Stream, Timer, TokenMap};
 use tokio::io::unix::AsyncFd;
 
-/// Time after which a hanging test fails.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 type Result<T = ()> = std::result::Result<T, Box<dyn std::error::Error>>;
 
-/// Runs a task to its end on one thread. Returns `None` if it takes longer than a minute.
+/// Runs a task to its end on one thread. Returns `None` after [`PATIENCE`].
 fn run<T>(task: impl Future<Output = T>) -> Option<T> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -26,8 +25,9 @@ fn run<T>(task: impl Future<Output = T>) -> Option<T> {
 
 /// Sleeps until the descriptor is readable or the timeout has passed.
 ///
-/// The descriptor is registered only for this sleep. So tokio, which watches edges, reports present
-/// readiness, and the loop may have another descriptor in the next sleep.
+/// The descriptor is registered only for this sleep, because the loop may have another descriptor
+/// in the next one. Also, tokio watches edges, and reports present readiness only of a new
+/// registration.
 async fn sleep(descriptor: BorrowedFd<'_>, timeout: Option<Duration>) -> io::Result<()> {
     #[expect(
         deprecated,
@@ -62,7 +62,7 @@ async fn drive(
             had_steps = true;
             goes_on &= handle(ev, step)?;
         }
-        // The other tasks run even if there is always another step.
+        // Without this, the other tasks would not run while there is always another step.
         tokio::task::yield_now().await;
     }
     Ok(())
@@ -82,7 +82,7 @@ fn echo(mut stream: &Stream) -> bool {
     }
 }
 
-/// A client over tokio: sends a few bytes at a time, and expects each of them back.
+/// Sends a few bytes at a time, and expects each of them back.
 async fn client(server: SocketAddr) -> io::Result<()> {
     let socket = tokio::net::TcpStream::connect(server).await?;
     for sent in [b"one  ", b"two  ", b"three"] {

@@ -39,7 +39,6 @@ fn read(bytes: &[u8], piece: usize) -> Body {
     None
 }
 
-/// Decodes a whole body.
 fn decode(bytes: &[u8]) -> Body {
     let (mut body, mut rest) = (Vec::new(), bytes);
     loop {
@@ -52,7 +51,7 @@ fn decode(bytes: &[u8]) -> Body {
         if size.is_empty() || !are_extensions(extensions) {
             return None;
         }
-        // A size beyond 64 bits also exceeds the limit of a body.
+        // A size that does not fit also exceeds the limit of a body.
         let size = usize::from_str_radix(std::str::from_utf8(size).ok()?, 16).ok()?;
         if size == 0 {
             break;
@@ -103,7 +102,6 @@ fn skip_token(bytes: &[u8]) -> Option<&[u8]> {
     (length > 0).then(|| &bytes[length..])
 }
 
-/// Skips the rest of a quoted string.
 fn skip_quoted(mut bytes: &[u8]) -> Option<&[u8]> {
     loop {
         bytes = match bytes {
@@ -118,7 +116,7 @@ fn is_token(byte: &u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte)
 }
 
-/// Takes a line that ends with CR LF and has no control byte.
+/// Takes a line that ends with CR LF and has no control byte except for tabs.
 fn take_line<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
     let end = rest.windows(2).position(|two| two == b"\r\n")?;
     let line = &rest[..end];

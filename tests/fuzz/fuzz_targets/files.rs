@@ -23,7 +23,7 @@ fuzz_target!(|bytes: &[u8]| {
 
 fn check_name(encoded: &[u8]) {
     let mut name = Vec::new();
-    // The parser of heads accepts no other byte in a target.
+    // The parser of heads accepts only these bytes in a target.
     let is_of_target = |byte: &u8| *byte > b' ' && *byte != 0x7f;
     if !encoded.iter().all(is_of_target) || !decode(encoded, &mut name) {
         return;
@@ -79,7 +79,7 @@ fn naive(value: &[u8], size: u64) -> Option<Selection> {
     })
 }
 
-/// Parses digits; `Some(None)` if there are none. All numbers beyond `u64` count as the same.
+/// Parses digits; `Some(None)` if there are none. Numbers beyond `u64` count as its maximum.
 fn number(digits: &str) -> Option<Option<u128>> {
     if !digits.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;

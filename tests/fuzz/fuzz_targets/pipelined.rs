@@ -22,13 +22,11 @@ fuzz_target!(|bytes: &[u8]| {
     }
 });
 
-/// The receiving half of a connection.
 #[derive(Default)]
 struct Connection {
     input: Vec<u8>,
     /// The request under way, and its body.
     body: Option<(String, BodyReader)>,
-    /// Each request with its body.
     exchanges: Vec<(String, Vec<u8>)>,
     is_refused: bool,
 }
@@ -64,7 +62,6 @@ impl Connection {
     }
 
     fn feed(&mut self, request: String, mut body: BodyReader) {
-        // There is memory for only this body.
         let mut memory = BodyMemory::new(MAX_BODY_BYTES, 1);
         assert!(memory.reserve(body.room()));
         match body.feed(&self.input, &mut memory) {

@@ -34,7 +34,7 @@ mod socket;
 
 use model::{IDS, Step};
 
-/// Longer programs find nothing that shorter ones do not.
+/// Maximum number of steps of a program, which bounds the time of a run.
 const STEPS_MAX: usize = 80;
 
 fuzz_target!(|bytes: &[u8]| {

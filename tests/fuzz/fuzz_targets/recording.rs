@@ -1,6 +1,6 @@
 //! Recordings, and a program that runs on them. If the first byte of an input is 0, the rest is a
-//! whole file. Otherwise the rest is the calls of turns that are as long as this byte says. Their
-//! checksums are computed here, because random bytes would not have valid ones.
+//! whole file. Otherwise the rest is the calls of turns of this many bytes. Their checksums are
+//! computed here, because random bytes would not have valid ones.
 //!
 //! Oracles: the turns that are read from a cut file are the first turns of the whole file. A replay
 //! ends.
@@ -11,7 +11,7 @@ use evcore::{Builder, Connections, Step, balancer::Policy};
 use evcore_recording::{Outside, Recording, Replay, ReplayedListener, ReplayedStream};
 use libfuzzer_sys::fuzz_target;
 
-/// Maximum number of turns of a program. More turns would take long, and show nothing else.
+/// Maximum number of turns of a program, which bounds the time of a run.
 const TURNS: usize = 200;
 
 fuzz_target!(|input: &[u8]| {
@@ -35,7 +35,7 @@ fuzz_target!(|input: &[u8]| {
     run(&Replay::new(recording));
 });
 
-/// Makes a recording from calls, of which each turn gets `length` bytes.
+/// Makes a recording of turns with `length` bytes of calls each.
 fn sealed(calls: &[u8], length: usize) -> Vec<u8> {
     let mut bytes = b"evcorec\n\x01\0\0\0\x07\0\0\0\x01\0\0\0\0\0\0\0".to_vec();
     bytes.extend(crc32fast::hash(&bytes).to_le_bytes());

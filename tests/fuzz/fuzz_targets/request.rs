@@ -1,7 +1,8 @@
 //! The parser of request heads.
 //!
 //! Oracles: a second parser, line by line, checks that an accepted head follows the grammar of RFC
-//! 9112 as far as the end of the request depends on it. No proper prefix of a head is a head.
+//! 9112 as far as the end of the request depends on it. A head that is cut after a line, or by one
+//! byte, is incomplete.
 
 #![no_main]
 
@@ -29,7 +30,6 @@ fuzz_target!(|bytes: &[u8]| {
     }
 });
 
-/// Reads the head a second time, and compares.
 fn check(request: &Request, head: &[u8]) {
     assert!(!head.contains(&0));
     let lines = head.split_inclusive(|byte| *byte == b'\n').map(|line| {

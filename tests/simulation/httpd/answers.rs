@@ -1,6 +1,5 @@
 //! Parses the responses that a client has received.
 
-/// The response to one request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Answer {
     pub status: u16,
@@ -30,7 +29,7 @@ pub(crate) fn complete(mut bytes: &[u8]) -> Vec<Answer> {
     answers
 }
 
-/// The first response and the bytes behind it, or `None` if it is incomplete.
+/// The first response and the bytes after it, or `None` if it is incomplete.
 fn first(bytes: &[u8]) -> Option<(Answer, &[u8])> {
     let mut headers = [httparse::EMPTY_HEADER; 16];
     let mut response = httparse::Response::new(&mut headers);

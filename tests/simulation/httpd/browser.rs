@@ -10,7 +10,6 @@ use crate::{
     answers::{self, Answer},
 };
 
-/// A client and the responses that it should receive.
 #[derive(Debug)]
 pub(crate) struct Browser {
     client: ScriptHandle,
@@ -18,7 +17,6 @@ pub(crate) struct Browser {
 }
 
 impl Browser {
-    /// Starts a client with random requests.
     pub(crate) fn start(sim: &Sim, rng: &mut Rng) -> Self {
         let (mut script, mut expected) = (Script::new(), Vec::new());
         for _ in 0..rng.below(6) {
@@ -38,13 +36,12 @@ impl Browser {
         }
     }
 
-    /// Returns whether the client's connection has ended.
     pub(crate) fn is_done(&self) -> bool {
         self.client.is_done()
     }
 
-    /// Checks that the client's responses are a prefix of the expected ones. The last one may be an
-    /// error: 408 if the client sent too slowly, or 503 if there was no room for its body.
+    /// Checks that the client's responses are a prefix of the expected ones. The last response may
+    /// be an error: 408 if the client sent too slowly, or 503 if there was no room for its body.
     pub(crate) fn check(&self) {
         let mut answers = answers::complete(&self.client.received());
         if answers
@@ -56,15 +53,14 @@ impl Browser {
         assert!(self.expected.starts_with(&answers), "{self:?}: {answers:?}");
     }
 
-    /// Returns whether the client received a response to each request.
     pub(crate) fn is_answered(&self) -> bool {
         let answers = answers::complete(&self.client.received());
         self.client.outcome() == Some(ClientOutcome::Completed) && answers == self.expected
     }
 }
 
-/// Sends a request at once or in pieces, with or without a pause behind it. Without a pause,
-/// requests are pipelined.
+/// Sends a request at once or in pieces, perhaps with a pause after it. Without a pause, requests
+/// are pipelined.
 fn send(script: Script, text: &str, rng: &mut Rng) -> Script {
     let script = match rng.below(3) {
         0 => {

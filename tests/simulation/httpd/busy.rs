@@ -1,5 +1,5 @@
-//! A client that sends a request after each response, on one connection until the server announces
-//! its close, and then on a new one.
+//! A client that sends a request after each response. It keeps its connection until the server
+//! announces the close, and then opens a new one.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard},
@@ -16,7 +16,6 @@ const PAUSE: Duration = Duration::from_millis(800);
 
 const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: sim\r\n\r\n";
 
-/// The counts of a client's requests.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Account(Arc<Mutex<Counts>>);
 
@@ -36,7 +35,6 @@ struct Busy {
 }
 
 impl Account {
-    /// Starts a client that sends this many requests.
     pub(crate) fn of_new_client(sim: &Sim, requests: u32) -> Self {
         let account = Self::default();
         sim.add_client(Busy {

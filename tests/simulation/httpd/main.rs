@@ -1,8 +1,7 @@
-//! The reference server `httpd` in the simulator. Its code is the same as on sockets, except for
-//! the files that call the system (`program`, `events`, `worker`, `listeners`).
+//! The reference server `httpd` in the simulator, with the code that serves on sockets.
 //!
-//! Invariants: every request is answered, in its order and with its body, or its connection is
-//! closed. Without faults, every request is answered.
+//! Invariants: each request is answered, in its order and with its body, or its connection is
+//! closed. Without faults, each request is answered.
 
 mod answers;
 mod browser;
@@ -24,13 +23,12 @@ use evcore_httpd::options::Options;
 use evcore_httpd::scoreboard::{Scoreboard, WorkerStats};
 use evcore_httpd::server::Server;
 
-/// The address of the server.
 const ADDRESS: ([u8; 4], u16) = ([10, 0, 0, 1], 80);
 
 /// The time by which every client has ended, because of the server's own timeouts.
 const TIME_LIMIT: Duration = Duration::from_secs(900);
 
-/// The server, driven by the simulator in place of its file `worker`.
+/// A worker, driven by the simulator in place of the module `worker`.
 struct Simulated {
     ev: EventLoop<SimListener>,
     server: Server<SimListener>,
@@ -62,7 +60,6 @@ impl App for Simulated {
     }
 }
 
-/// Starts a server.
 fn serve(
     sim: &Sim,
     workers: usize,
@@ -99,7 +96,6 @@ fn event_loop(
         .expect("a loop")
 }
 
-/// Options with a connection limit for each worker.
 fn options(connections: u32) -> Options {
     Options {
         connections,
@@ -107,7 +103,6 @@ fn options(connections: u32) -> Options {
     }
 }
 
-/// Runs browsers to their end, and then stops the server. Returns the browsers.
 fn run(sim: &Sim, options: Options) -> Vec<Browser> {
     let mut rng = sim.rng();
     let workers = 1 + rng.index(3);
@@ -225,7 +220,7 @@ fn under_all_faults_no_request_gets_a_wrong_answer() {
     let seeds = check(name, 0..200, |sim| {
         sim.set_faults(Faults::all());
         let options = Options {
-            // This is room for two or three bodies.
+            // With this little room, some bodies have to wait.
             bodies: 5_000,
             ..options(8)
         };

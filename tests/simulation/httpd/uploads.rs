@@ -16,7 +16,6 @@ pub(crate) const ROOM_FOR_ONE: usize = 8_000;
 const PIECE: usize = 500;
 const EVERY: Duration = Duration::from_millis(100);
 
-/// A client and its body.
 #[derive(Debug)]
 pub(crate) struct Upload {
     client: ScriptHandle,
@@ -59,8 +58,8 @@ impl Upload {
         self.client.is_done()
     }
 
-    /// The least time that the body keeps other bodies out. (It is 0 if the client did not wait for
-    /// `100 Continue`, because the body may have arrived before there was room for it.)
+    /// The least time for which the body keeps other bodies out. It is 0 if the client did not wait
+    /// for `100 Continue`, because the body may have arrived before there was room for it.
     pub(crate) fn takes_at_least(&self) -> Duration {
         let pieces = self.body.len() / PIECE;
         if self.waits_for_continue {
@@ -70,7 +69,6 @@ impl Upload {
         }
     }
 
-    /// Checks that the client received its body.
     pub(crate) fn check(&self) {
         assert_eq!(
             self.client.outcome(),

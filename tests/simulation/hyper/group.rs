@@ -1,5 +1,5 @@
-//! Several server processes that share a listener and a group, under faults and kills. Their loops
-//! accept, and each client is a task.
+//! Several server processes that share a listener and a group, under faults and kills. The servers'
+//! loops accept, and a task serves each accepted connection.
 
 use std::{cell::Cell, rc::Rc};
 
@@ -57,7 +57,7 @@ impl App for Role {
 }
 
 /// Runs servers and clients until each client has all its answers. Returns the number of wrong
-/// answers, and the number of connections that each server has accepted.
+/// answers, and the number of connections that each server accepted.
 fn run(sim: &Sim) -> (u32, Vec<u32>) {
     let clients: Vec<Rc<Progress>> = (0..2 * CLIENTS).map(|_| Rc::default()).collect();
     let accepted: Vec<Rc<Cell<u32>>> = (0..SERVERS).map(|_| Rc::default()).collect();

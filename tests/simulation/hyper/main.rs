@@ -1,9 +1,8 @@
 //! hyper's client against hyper's server, on `evcore-async` in the simulator.
 //!
-//! Server and clients are unmodified hyper. Each node is a process of the simulation whose executor
-//! runs `async fn`. Without a fault that loses something, no session of a client may fail. Under
-//! all faults, a client tries again until it has all its answers, and each answer must be right.
-//! `planted` has bugs of a middleware, which these checks must find.
+//! Each node is a process of the simulation with an executor. Without lossy faults, no session of a
+//! client may fail. Under all faults, a client tries again until it has all its answers, and each
+//! answer must be right.
 
 mod group;
 mod planted;
@@ -35,19 +34,16 @@ const THINKING_MAX: u64 = 3_000;
 /// The time after which a client gives up a session. Only a fault or a bug makes a session that
 /// long.
 const SESSION_MAX: Duration = Duration::from_secs(1_200);
-/// The time by which every client has its answers.
 const TIME_LIMIT: Duration = Duration::from_secs(36_000);
 
-/// The version of HTTP between client and server.
 #[derive(Clone, Copy)]
 enum Version {
     One,
     Two,
 }
 
-/// A process with an executor.
 struct Node {
-    // The executor is dropped before the loop, so that its tasks end first.
+    // The executor is dropped first, so that its tasks end before the loop.
     executor: Executor,
     ev: EventLoop<SimListener>,
 }
@@ -73,7 +69,6 @@ impl App for Node {
     }
 }
 
-/// Runs the server on a listener of any kind.
 async fn serve<L>(listener: L, version: Version, bug: Option<Bug>)
 where
     L: Acceptor<Stream: Transport + Source + Unpin> + Source + 'static,
@@ -107,7 +102,6 @@ where
     };
 }
 
-/// Sends the body back.
 async fn answer(
     request: Request<Incoming>,
     bug: Option<Bug>,
@@ -116,7 +110,7 @@ async fn answer(
     Ok(Response::new(Full::new(body)))
 }
 
-/// The state of a client, which survives its death.
+/// The counts of a client, which survive its death.
 #[derive(Default)]
 struct Progress {
     answers: Cell<u32>,
@@ -219,8 +213,8 @@ async fn ask(
     Ok(())
 }
 
-/// Runs a server and its clients until each client has all its answers. Returns the sums of the
-/// clients' counts.
+/// Runs a server and its clients until each client has all its answers. Returns the sums of their
+/// counts.
 fn run(sim: &Sim, version: Version, bug: Option<Bug>) -> Progress {
     let clients: Vec<Rc<Progress>> = (0..CLIENTS).map(|_| Rc::default()).collect();
     let (mut rng, progress) = (sim.rng(), clients.clone());
@@ -259,8 +253,8 @@ fn run(sim: &Sim, version: Version, bug: Option<Bug>) -> Progress {
     sum
 }
 
-/// Checks that, when all sessions have ended, the server has only its listener and one task, and
-/// clients have nothing.
+/// Checks that nothing is left when all sessions have ended, except the server's listener and the
+/// task that accepts.
 fn check_end(sim: &Sim, workers: &mut Workers<Node>) {
     sim.set_faults(Faults::default());
     workers.run_for(2 * SESSION_MAX);

@@ -16,19 +16,17 @@ use hyper::{
     rt::{Read, ReadBufCursor, Write},
 };
 
-/// A bug of a middleware.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Bug {
-    /// After a partial write, the rest is written when the stream is polled again, but nothing
-    /// wakes the task.
+    /// After a partial write, nothing wakes the task for the rest.
     LostWake,
     /// The timer of an idle connection is not moved when the client sends something.
     TimerNotReset,
-    /// The part of a body that has arrived is kept in a future, which a timeout drops.
+    /// The received part of a body is kept in a future, which a timeout drops.
     BodyForgotten,
 }
 
-/// A stream that writes each buffer as a whole, and ends when it was idle for [`IDLE_MAX`].
+/// A stream that writes each buffer as a whole, and fails after an idle time of [`IDLE_MAX`].
 pub(crate) struct Middleware<S: 'static> {
     stream: Stream<S>,
     bug: Option<Bug>,
@@ -37,9 +35,8 @@ pub(crate) struct Middleware<S: 'static> {
     written: usize,
 }
 
-/// The idle time after which a stream ends. A client thinks for less time, and the network delays
-/// its bytes by less, but some connections live longer. So with the bug, the timer of a connection
-/// in use expires.
+/// The idle time after which a stream fails. It is longer than the pauses of a client and the
+/// delays of the network together, and shorter than the life of some connections.
 const IDLE_MAX: Duration = Duration::from_secs(12);
 
 impl<S> Middleware<S> {
@@ -102,7 +99,6 @@ impl<S: Transport + Source + Unpin> Write for Middleware<S> {
 /// The interval at which a server looks at a body that arrives slowly, for example to log it.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Receives a body.
 pub(crate) async fn collect(mut body: Incoming, bug: Option<Bug>) -> Result<Bytes, hyper::Error> {
     let mut kept = Vec::new();
     loop {

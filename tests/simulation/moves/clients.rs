@@ -6,14 +6,13 @@ use evcore_sim::{ClientOutcome, Rng, Script, ScriptHandle, Sim};
 
 use crate::{ADDRESS, Totals, echo::answer};
 
-/// A client and the bytes that it should receive.
 pub(crate) struct TestClient {
     client: ScriptHandle,
     expected: Vec<u8>,
 }
 
 impl TestClient {
-    /// `names_all` is true if each request has all that its answer needs.
+    /// With `names_all`, each request has all that its answer needs.
     pub(crate) fn start(sim: &Sim, number: usize, names_all: bool, rng: &mut Rng) -> Self {
         let name = format!("client-{number}");
         let mut script = Script::new();
@@ -50,7 +49,7 @@ impl TestClient {
         self.client.is_done()
     }
 
-    /// Returns whether a worker has closed the connection because no successor took it.
+    /// Returns whether a worker or a store has closed the connection because no successor took it.
     fn is_closed(&self, totals: &Totals) -> bool {
         let address = self.client.local_addr().map(|address| address.to_string());
         address.is_some_and(|address| totals.closed.borrow().contains(&address))
@@ -65,7 +64,7 @@ impl TestClient {
     }
 
     /// Returns whether the client got all its answers. Panics if it got another answer, or was lost
-    /// without a fault that takes its connection.
+    /// without a fault that takes its connection and without a close that `totals` has.
     pub(crate) fn check(&self, totals: &Totals) -> bool {
         self.check_answers();
         let received = self.client.received();
@@ -79,7 +78,7 @@ impl TestClient {
     }
 }
 
-/// Leaves out the fillings of answers.
+/// Leaves out the filling of answers.
 impl fmt::Debug for TestClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).replace('.', "");

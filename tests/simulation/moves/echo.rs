@@ -1,4 +1,4 @@
-//! The server: it answers each request with the name of its client, and hands its connections over.
+//! The server. It answers each request with the name of its client, and hands its connections over.
 //!
 //! The first line of a client is its name. Each further line is the length of a filling. The answer
 //! has the name, the number of the request and the filling. With descriptor stores, each line has
@@ -17,16 +17,13 @@ use evcore_sim::{App, Process, Sim, SimDescriptor, SimListener, SimStream};
 
 use crate::{ADDRESS, Server, handover::Handover, leaving::Leaving, mailbox_ends::MailboxEnds};
 
-/// The version of a connection's state.
 pub(crate) const VERSION: u32 = 1;
 
-/// The time that a worker may take to stop.
 const STOP_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Maximum number of unsent bytes of a connection that moves.
 const MOVING_BYTES_MAX: usize = 30_000;
 
-/// The answer to a request.
 pub(crate) fn answer(name: &str, asked: u64, length: usize) -> Vec<u8> {
     format!("{name} {asked} {}\n", ".".repeat(length)).into_bytes()
 }
@@ -35,8 +32,8 @@ pub(crate) fn answer(name: &str, asked: u64, length: usize) -> Vec<u8> {
 pub(crate) struct ParentMailboxes {
     /// The two ends of each worker's own mailbox, for sending and for receiving.
     slots: Vec<(SimDescriptor, SimDescriptor)>,
-    /// The ends of the mailboxes for successors. The workers with one index, of all generations,
-    /// share one.
+    /// The ends of the mailboxes for successors. The workers with one index share one mailbox, in
+    /// all generations.
     pub(crate) successors: Vec<(SimDescriptor, SimDescriptor)>,
 }
 
@@ -51,7 +48,6 @@ impl ParentMailboxes {
     }
 }
 
-/// The ends of mailboxes that one worker has.
 pub(crate) struct WorkerMailboxes {
     process: Process,
     own: [SimDescriptor; 2],
@@ -89,18 +85,16 @@ impl MailboxEnds for WorkerMailboxes {
     }
 }
 
-/// A worker.
 pub(crate) struct EchoWorker {
     ev: EventLoop<SimListener>,
     handover: Handover<SimStream, WorkerMailboxes>,
     conns: Connections<Connection, SimStream>,
-    /// True if the handover has reported that something failed.
+    /// True if the handover has reported a failure.
     has_given_up: Rc<Cell<bool>>,
     index: usize,
     server: Server,
 }
 
-/// The value of a connection.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Connection {
     name: String,
@@ -140,7 +134,7 @@ impl EchoWorker {
         worker
     }
 
-    /// Begins the next turn, as a `Worker` of evcore-serve does.
+    /// Begins the next turn as a `Worker` of evcore-serve does.
     fn begin_turn(&mut self) {
         let stop = self.server.stops[self.index].get();
         // The last generation has no successor.
@@ -239,11 +233,8 @@ impl App for EchoWorker {
 }
 
 impl Connection {
-    /// Answers what has arrived. Returns whether the connection is idle.
-    ///
-    /// # Errors
-    ///
-    /// The connection has ended.
+    /// Answers the requests that have arrived. Returns whether the connection is idle. An error
+    /// ends the connection.
     fn progress(
         &mut self,
         ev: &mut EventLoop<SimListener>,
@@ -275,7 +266,6 @@ impl Connection {
         }
     }
 
-    /// Answers the next line. Returns false if there is none.
     fn answer_line(&mut self) -> bool {
         let Some(end) = self.input.iter().position(|byte| *byte == b'\n') else {
             return false;
@@ -311,7 +301,7 @@ impl Connection {
 
     fn from_state(state: &[u8]) -> Self {
         if state.is_empty() {
-            // It was idle, and its worker has died.
+            // The connection was idle, and its worker has died.
             return Self::default();
         }
         let mut parts = state.splitn(4, |byte| *byte == b',');

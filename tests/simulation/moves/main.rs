@@ -1,15 +1,14 @@
-//! Connections that move between simulated workers, which are killed around each call on a channel.
+//! Connections that move between simulated workers, which faults kill before and after calls on a
+//! channel.
 //!
-//! The code is the one that ships: `evcore-handover`, and the parts of `evcore-serve` below, over
-//! simulated streams and descriptors. Workers of three generations serve, and two reloads move the
-//! connections from one to the next. With rebalancing, workers give connections away meanwhile.
-//! With descriptor stores, an idle connection outlives its worker.
+//! `evcore-handover`, and the parts of `evcore-serve` below, run unchanged over simulated streams
+//! and descriptors. Workers of three generations serve, and two reloads move the connections from
+//! one to the next. Some runs also rebalance, or have descriptor stores.
 //!
-//! Invariants: each client gets its own answers, in their order, without a gap. A client loses its
-//! connection only in two cases. The worker that owns it is killed, and no store keeps the
-//! connection; or that worker stops, and two successors in a row have died. The simulator
-//! determines the owner: the worker whose poller watches the connection, or the only one that has a
-//! descriptor of it.
+//! Invariants: each client gets its own answers, in their order, without a gap. A client may lose
+//! its connection if a kill hits the worker that owns it and no store keeps the connection, or if
+//! that worker stops and no successor takes the connection. The owner is the worker whose poller
+//! watches the connection, or the only one that has a descriptor of it.
 
 #![allow(
     dead_code,
@@ -55,13 +54,10 @@ use clients::TestClient;
 use echo::{EchoWorker, ParentMailboxes};
 use store::{Kept, Slot, Store};
 
-/// The address of the server.
 const ADDRESS: ([u8; 4], u16) = ([10, 0, 0, 1], 80);
 
-/// Number of generations of workers.
 const GENERATIONS: usize = 3;
 
-/// The time by which every client has ended.
 const TIME_LIMIT: Duration = Duration::from_secs(300);
 
 /// The configuration of one seed, and the stops that were requested.
@@ -80,13 +76,14 @@ struct Server {
     totals: Rc<Totals>,
 }
 
-/// Counts of the connections that have moved, over all workers.
+/// Facts about the connections that have moved, over all workers.
 #[derive(Debug, Default)]
 struct Totals {
     arrived: Cell<u64>,
     came_back: Cell<u64>,
     kept: Kept,
-    /// The addresses of the clients that workers have closed because no successor took them.
+    /// The addresses of the clients that workers and stores have closed because no successor took
+    /// them.
     closed: RefCell<BTreeSet<String>>,
 }
 
@@ -117,7 +114,7 @@ impl Server {
     }
 }
 
-/// A process of the server. The first ones are workers, and the others are their stores.
+/// A process of the server. The workers come first, and then their stores.
 enum Role {
     Worker(Box<EchoWorker>),
     Store(Box<Store>),
@@ -161,7 +158,6 @@ impl App for Role {
     }
 }
 
-/// Runs a server through its reloads to its end.
 fn run(sim: &Sim, faults: Faults) -> (Vec<TestClient>, Rc<Totals>) {
     sim.set_faults(faults);
     let mut rng = sim.rng();
@@ -256,7 +252,8 @@ fn without_kills_no_client_is_lost() {
     });
 }
 
-/// Half of the calls on a channel kill their worker.
+/// A worker dies with a probability of one half before each call on a channel, and again after a
+/// send or a receive.
 #[test]
 fn workers_that_die_around_most_calls_lose_only_their_own() {
     let name = "workers_that_die_around_most_calls_lose_only_their_own";

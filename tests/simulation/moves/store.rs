@@ -1,8 +1,8 @@
 //! Descriptor stores. Each keeps the idle connections of one worker if that worker is killed, and
 //! hands them on to its successor.
 //!
-//! The loop that sets the marks, and the way to the successor, are the code that ships. The store
-//! itself is a simulated process, which is killed like other processes.
+//! The loop that sets the marks, and the way to the successor, are the shipped code. The store
+//! itself is a simulated process, which faults kill like other processes.
 
 use std::{
     cell::{Cell, RefCell},
@@ -15,12 +15,11 @@ use evcore_sim::{App, Process, SimDescriptor, SimListener, SimStream};
 
 use crate::{Server, echo::VERSION, handing_on::HandingOn};
 
-/// The first number of a simulated descriptor, and the most descriptors of a worker.
+/// The first number of a simulated descriptor, and room for the descriptors of a worker.
 const NUMBERS: (usize, usize) = (1 << 20, 4096);
 
 const DUE: Timer = Timer::new(0);
 
-/// The marks of one worker, for one run.
 pub(crate) struct Marks(&'static [AtomicU8]);
 
 thread_local! {
@@ -49,7 +48,6 @@ impl Drop for Marks {
     }
 }
 
-/// A worker and its store, of one slot.
 #[derive(Default)]
 pub(crate) struct Slot {
     worker: RefCell<Option<(Process, &'static [AtomicU8])>>,
@@ -77,7 +75,6 @@ impl Slot {
         }
     }
 
-    /// Wakes the store, because the worker has died.
     pub(crate) fn wake_store(&self) {
         if let Some((_, handle)) = &*self.store.borrow() {
             handle.wake();
@@ -92,7 +89,6 @@ pub(crate) struct Kept {
     pub(crate) taken: Cell<usize>,
 }
 
-/// A store.
 pub(crate) struct Store {
     ev: EventLoop<SimListener>,
     process: Process,
@@ -145,7 +141,7 @@ impl Store {
             let handing_on = self.handing_on.as_mut().expect("just made");
             if let Some(due) = handing_on.turn(&self.to_successor, now) {
                 let channel = handing_on.descriptor();
-                // It fails if the store was killed within the turn.
+                // This fails if the store was killed within the turn.
                 self.channel = channel.and_then(|channel| self.ev.add_background(channel).ok());
                 self.ev.timers().arm_at(self.own, DUE, due);
                 return;
@@ -154,8 +150,7 @@ impl Store {
         }
     }
 
-    /// Ends the present [`HandingOn`]. Nobody takes the connections that are left, so they are
-    /// closed.
+    /// Ends the present [`HandingOn`], and closes the connections that no successor has taken.
     fn end(&mut self) {
         let (taken, left) = self.handing_on.take().expect("it has begun").end();
         let totals = &self.server.totals;

@@ -16,7 +16,6 @@ use super::{
     wire::Wire,
 };
 
-/// The kinds of a process's descriptors, with their numbers.
 type Descriptors = BTreeMap<String, usize>;
 
 /// The most lines of the access log that a kill loses. A worker buffers 64 KiB, and a line has at
@@ -59,7 +58,6 @@ pub(super) struct Seen {
     pub(super) upgrades: u64,
 }
 
-/// The counts of the clients.
 #[derive(Clone, Copy, Debug, Default)]
 struct Counts {
     connections: u64,
@@ -90,7 +88,6 @@ impl Counts {
 }
 
 impl Checks {
-    /// Records the baselines of a server that no client has used.
     pub(super) fn of(site: &Site) -> Result<Self, String> {
         all_run(site)?;
         let worker = site.workers()[0];
@@ -105,7 +102,6 @@ impl Checks {
         })
     }
 
-    /// Checks an idle server.
     pub(super) fn check(&mut self, site: &Site, target: &Target) -> Result<(), String> {
         all_run(site)?;
         self.check_counts(site, target)?;
@@ -119,8 +115,8 @@ impl Checks {
         Ok(())
     }
 
-    /// Checks that the server's counters equal the clients'. They may differ by the requests that a
-    /// kill has interrupted.
+    /// Checks that the server's counters equal the clients'. They may differ by the connections and
+    /// requests that a kill has interrupted.
     fn check_counts(&mut self, site: &Site, target: &Target) -> Result<(), String> {
         let mut page = Value::Null;
         let mut asked = Ok(());
@@ -158,7 +154,6 @@ impl Checks {
         Ok(())
     }
 
-    /// Checks that each process has the descriptors that it had before the first client.
     fn check_descriptors(&self, site: &Site) -> Result<(), String> {
         let mut wrong = String::new();
         let result = wait_until("the descriptors are those of the start", || {
@@ -191,7 +186,6 @@ impl Checks {
         Ok(())
     }
 
-    /// Checks that the server has logged only expected lines, and no more deaths than kills.
     fn check_log(&mut self, site: &Site, target: &Target) -> Result<(), String> {
         let log = site.server.log();
         let end = log.rfind('\n').map_or(0, |at| at + 1);
@@ -248,7 +242,6 @@ impl Checks {
     }
 }
 
-/// Checks that the master and its workers run, and no other process.
 fn all_run(site: &Site) -> Result<(), String> {
     let mut processes = Vec::new();
     let result = wait_until("master and workers run, and nothing else", || {
@@ -335,7 +328,6 @@ fn check_names<'a>(site: &Site, expected: impl Iterator<Item = &'a str>) -> Resu
     }
 }
 
-/// Compares the memory of the last quarter of the checks with the memory of the first.
 pub(super) fn check_growth(memory: &[[u64; 2]]) -> Result<[u64; 2], String> {
     let quarter = memory.len().div_ceil(4);
     let most =
@@ -350,7 +342,6 @@ pub(super) fn check_growth(memory: &[[u64; 2]]) -> Result<[u64; 2], String> {
     Ok([most(memory, 0), most(memory, 1)])
 }
 
-/// The limit of later memory: a quarter and 4 MiB more than before.
 fn allowed(before: u64) -> u64 {
     before + before / 4 + 4096
 }

@@ -20,7 +20,6 @@ pub(super) struct Exchange {
     pub(super) body: Body,
 }
 
-/// The body of a response.
 #[derive(Debug)]
 pub(super) enum Body {
     Bytes(Vec<u8>),
@@ -39,7 +38,6 @@ pub(super) struct ServedFile {
     validators: String,
 }
 
-/// The fields of a response head.
 #[derive(Debug)]
 pub(super) struct HeadSeen {
     pub(super) body_length: usize,
@@ -88,7 +86,6 @@ impl Exchange {
         }
     }
 
-    /// A response of this many bytes.
     pub(super) fn bytes(length: usize) -> Self {
         let line = format!("GET /bytes/{length}");
         Self::new(&line, "", b"").answered("200 OK", BINARY, Body::Dots(length))
@@ -147,7 +144,6 @@ impl Exchange {
         self
     }
 
-    /// Compares a response head with the expected one.
     pub(super) fn check_head(&self, head: &[u8]) -> Result<HeadSeen, String> {
         let text = String::from_utf8_lossy(head);
         let wrong = || format!("{text:?} and not {:?} with {:?}", self.status, self.fields);
@@ -236,7 +232,6 @@ fn chunked(body: &[u8], random: &mut Random) -> Vec<u8> {
 }
 
 impl ServedFile {
-    /// Writes some files into a directory.
     pub(super) fn write_all(root: &Path) -> Vec<Self> {
         let mut random = Random::new(0, 0);
         let sizes = [

@@ -9,7 +9,6 @@ use std::{
     },
 };
 
-/// The counts that the clients of one server share with its disturbances.
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
     /// Number of connections that the kernel has completed.

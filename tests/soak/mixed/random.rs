@@ -41,7 +41,6 @@ impl Random {
         words.take(length).collect()
     }
 
-    /// Pauses for a number of milliseconds.
     pub(super) fn pause(&mut self, ms: Range<usize>) {
         pause(Duration::from_millis(self.within(ms) as u64));
     }

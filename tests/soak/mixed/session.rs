@@ -24,13 +24,10 @@ pub(super) struct Target {
     pub(super) ledger: Ledger,
 }
 
-/// The most bytes of a pipelined request.
 const PIPELINED_MAX: usize = 8 * 1024;
 
-/// The reason why a session ends before its client is done.
 #[derive(Debug)]
 enum End {
-    /// The connection failed, before or within a response.
     Io(io::Error),
     /// A failure that is never allowed.
     Wrong(String),

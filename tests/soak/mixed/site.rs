@@ -21,7 +21,7 @@ use super::{
 
 pub(super) const WORKERS: usize = 4;
 
-/// The processes of a server. Dropping it kills them all.
+/// A server with its files. Dropping this value kills all its processes.
 #[derive(Debug)]
 pub(super) struct Site {
     pub(super) name: &'static str,
@@ -32,7 +32,6 @@ pub(super) struct Site {
     pub(super) done: Done,
 }
 
-/// Number of times that each disturbance was made.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Done {
     pub(super) reloads: u32,
@@ -57,7 +56,6 @@ impl fmt::Display for Done {
 }
 
 impl Site {
-    /// Starts a server with `WORKERS` workers in an empty directory.
     pub(super) fn start(name: &'static str, policy: &str, poller: &str) -> (Self, Target) {
         let directory = Scratch::new(name);
         for empty in ["root", "cwd", "tmp"] {
@@ -113,7 +111,6 @@ impl Site {
         children.filter_map(Result::ok).collect()
     }
 
-    /// Kills a random worker, and waits until it is gone.
     pub(super) fn kill(&self, target: &Target, random: &mut Random) -> Result<(), String> {
         let mut workers = Vec::new();
         wait_until("there is a worker", || {
@@ -130,7 +127,6 @@ impl Site {
         Ok(())
     }
 
-    /// Suspends a random worker for some time.
     pub(super) fn stop_for(&mut self, ms: Range<usize>, random: &mut Random) {
         let workers = self.workers();
         if workers.is_empty() {
@@ -143,7 +139,7 @@ impl Site {
         self.done.stops += 1;
     }
 
-    /// Reloads the server, in some cases while a worker is killed, and waits for the end of the old
+    /// Reloads the server, sometimes kills a worker meanwhile, and waits for the end of the old
     /// workers.
     pub(super) fn reload(&mut self, target: &Target, random: &mut Random) -> Result<(), String> {
         let old = self.workers();
@@ -171,7 +167,7 @@ impl Site {
             new = self.pid_in_file().filter(|pid| *pid != old);
             new.is_some()
         })?;
-        // Both binaries serve.
+        // Both binaries serve meanwhile.
         random.pause(0..500);
         target.ledger.turnovers.begin();
         self.signal(Signal::QUIT);
@@ -187,7 +183,6 @@ impl Site {
         text.trim().parse().ok()
     }
 
-    /// Renames the access log, and makes the workers open a new one.
     pub(super) fn rotate(&mut self) -> Result<(), String> {
         self.done.rotations += 1;
         let renamed = format!("access.log.{}", self.done.rotations);
@@ -240,7 +235,6 @@ impl Site {
             .collect()
     }
 
-    /// The state of a process of this server.
     fn state(&self, pid: u32) -> Option<char> {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
         // State, parent and group are behind the name, which may contain anything.
@@ -250,7 +244,6 @@ impl Site {
         state.filter(|_| group == Ok(self.server.pid()))
     }
 
-    /// The names in the server's directory.
     pub(super) fn names(&self) -> HashSet<String> {
         let entries = fs::read_dir(self.directory.path()).expect("it is there");
         let names = entries.map(|entry| entry.expect("it can be read").file_name());
@@ -271,7 +264,7 @@ impl Drop for Site {
     }
 }
 
-/// Waits for a condition. `what` describes it in the error.
+/// Waits for a condition, which `what` describes in the error.
 pub(super) fn wait_until(what: &str, mut condition: impl FnMut() -> bool) -> Result<(), String> {
     let deadline = Instant::now() + PATIENCE;
     while !condition() {

@@ -44,7 +44,6 @@ impl Wire {
         self.stream.write_all(bytes)
     }
 
-    /// Sends the bytes in some pieces, with pauses between them.
     pub(super) fn send_slowly(&mut self, bytes: &[u8], random: &mut Random) -> io::Result<()> {
         let size = bytes.len().div_ceil(random.within(2..12)).max(1);
         for piece in bytes.chunks(size) {
@@ -73,7 +72,6 @@ impl Wire {
         self.stream.local_addr().ok().map(|address| address.port())
     }
 
-    /// Reads a response head, with the empty line.
     pub(super) fn head(&mut self) -> io::Result<Vec<u8>> {
         loop {
             let ends = |four: &[u8]| four == b"\r\n\r\n";
@@ -84,7 +82,6 @@ impl Wire {
         }
     }
 
-    /// Reads this many bytes.
     pub(super) fn body(&mut self, length: usize) -> io::Result<Vec<u8>> {
         while self.received.len() < length {
             self.receive(64 * 1024)?;
@@ -92,7 +89,6 @@ impl Wire {
         Ok(self.received.drain(..length).collect())
     }
 
-    /// Reads up to the end of the stream.
     pub(super) fn rest(&mut self) -> io::Result<Vec<u8>> {
         loop {
             match self.receive(64 * 1024) {
@@ -105,7 +101,6 @@ impl Wire {
         }
     }
 
-    /// Reads this many bytes with pauses.
     pub(super) fn body_slowly(
         &mut self,
         length: usize,
@@ -122,7 +117,6 @@ impl Wire {
         self.body(length)
     }
 
-    /// Returns whether no byte of the next response has arrived.
     pub(super) fn has_nothing(&self) -> bool {
         self.received.is_empty()
     }

@@ -1,5 +1,4 @@
-//! A connection of hyper that ends after its present request if the worker
-//! stops.
+//! A connection of hyper that ends after its present request if the worker stops.
 
 use std::time::Duration;
 
@@ -9,17 +8,17 @@ use hyper::{
     header::{CONNECTION, HeaderValue},
 };
 
-/// The time for which a stop waits for the next request of an idle connection.
+/// The time for which a stopping worker waits for the next request of an idle connection.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// Waits until a stop has begun, and its grace is over.
+/// Waits until a stop has begun and the grace has passed.
 pub(crate) async fn stops() {
     shutting_down().await;
     sleep(GRACE).await;
 }
 
-/// Adds `Connection: close` to the response to a request of this version, if the worker stops and
-/// the version is HTTP/1.1.
+/// Adds `Connection: close` to a response if the worker stops and the request's version is
+/// HTTP/1.1.
 pub(crate) fn announce_stop<B>(version: Version, response: &mut Response<B>) {
     if is_shutting_down() && version == Version::HTTP_11 {
         let close = HeaderValue::from_static("close");
@@ -27,7 +26,7 @@ pub(crate) fn announce_stop<B>(version: Version, response: &mut Response<B>) {
     }
 }
 
-/// Runs a connection to its end, and ends it gracefully if the worker stops. It is a macro because
+/// Runs a connection to its end, and ends it gracefully if the worker stops. A macro, because
 /// hyper's connections of HTTP/1 and HTTP/2 have no trait in common.
 macro_rules! run_until_stopped {
     ($connection:expr) => {{

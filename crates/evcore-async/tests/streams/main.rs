@@ -1,6 +1,7 @@
 //! Streams, listeners, datagrams and time, as users of tokio and smol expect them.
 //!
-//! The tests of `ported` and `processes` name the tests of tokio and async-io whose assertions they make.
+//! Tests of `ported` and `processes` name the tests of tokio and async-io whose assertions they
+//! make.
 
 mod connectors;
 mod copies;
@@ -31,7 +32,6 @@ pub(crate) fn block_on<F: Future<Output = io::Result<()>>>(future: F) {
     Runtime::new().unwrap().block_on(future).unwrap().unwrap();
 }
 
-/// Polls a future once.
 pub(crate) async fn poll_once<F: Future>(mut future: Pin<&mut F>) -> Poll<F::Output> {
     poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx))).await
 }
@@ -44,7 +44,7 @@ pub(crate) async fn tcp_pair() -> io::Result<(TcpStream, TcpStream)> {
     Ok((client?, accepted?.0))
 }
 
-/// A Unix stream of the runtime, and its peer, whose calls block.
+/// A Unix stream of the runtime, and its blocking peer.
 pub(crate) fn unix_pair() -> io::Result<(UnixStream, std::os::unix::net::UnixStream)> {
     let (near, far) = std::os::unix::net::UnixStream::pair()?;
     Ok((

@@ -101,7 +101,7 @@ fn jobs_get_room_in_the_order_in_which_they_began_to_wait() {
         jobs[2].abort();
         drop(sender);
         assert!(blocking.await.unwrap());
-        // This job is the last to get room, so the other jobs have ended before it.
+        // This job gets room last, so the other jobs end before it.
         pool.run(|| ()).await.unwrap();
         assert_eq!(*order.borrow(), [1, 3, 4]);
         Ok(())
@@ -139,7 +139,6 @@ fn a_pool_of_another_runtime_is_refused() {
 
 #[test]
 fn the_output_of_a_child_is_read_to_its_end() {
-    // The output of the child ends with the child.
     block_on(async {
         let mut child = std::process::Command::new("sh")
             .args(["-c", "echo hello; exit 3"])
@@ -209,7 +208,7 @@ fn a_writer_that_was_put_off_goes_on_with_any_report() {
                 _ => None,
             };
             executor.on_step(&mut ev, step);
-            // This post merges with the one for which the writer waits.
+            // This post merges with the post for which the writer waits.
             of.into_iter()
                 .for_each(|token| _ = ev.post_next(token, Ready::READABLE));
         }
@@ -217,7 +216,6 @@ fn a_writer_that_was_put_off_goes_on_with_any_report() {
     assert!(writing.is_finished());
 }
 
-/// Runs a turn of the loop.
 fn turn(ev: &mut EventLoop, executor: &Executor) {
     ev.wait_at_most(Duration::ZERO).unwrap();
     while let Some(step) = ev.next_step() {

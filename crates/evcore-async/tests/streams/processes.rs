@@ -1,6 +1,6 @@
 //! Signals and child processes, as tokio's `signal_*.rs` and `process_*.rs` assert them.
 //!
-//! A signal reaches all tests of the process, so each test uses a different signal.
+//! A signal reaches all tests of the process, so tests that raise signals use different ones.
 
 use std::io::{ErrorKind, Write};
 use std::pin::pin;
@@ -89,7 +89,7 @@ fn signals_that_came_while_nobody_waited_are_one() {
     });
 }
 
-/// tokio: `no_runtime_panics_creating_signals`, and tokio's error for a forbidden signal.
+/// tokio's error for a forbidden signal.
 #[test]
 fn a_signal_that_cannot_be_handled_is_an_error() {
     block_on(async {
@@ -99,6 +99,7 @@ fn a_signal_that_cannot_be_handled_is_an_error() {
     });
 }
 
+/// tokio: `no_runtime_panics_creating_signals`.
 #[test]
 #[should_panic(expected = "there is no runtime here")]
 fn a_signal_outside_a_runtime_panics_with_a_sentence() {
@@ -112,7 +113,7 @@ fn signals_do_not_count_as_connections() {
     let signals = runtime.block_on(async { Signals::new(SIGWINCH) });
     let signals = signals.unwrap().unwrap();
     assert_eq!(runtime.event_loop().stats().active, 0);
-    drop(signals); // outside of its runtime
+    drop(signals); // outside its runtime
     runtime.block_on(async {}).unwrap();
 }
 

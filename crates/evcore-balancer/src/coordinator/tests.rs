@@ -87,7 +87,6 @@ fn load(active: u32) -> Load {
     }
 }
 
-/// The events of a turn.
 #[derive(Clone, Debug)]
 struct Turn {
     ms: u64,
@@ -136,7 +135,6 @@ fn lock_slack(policy: Policy, exclusive: bool) -> Option<Slack> {
 }
 
 proptest! {
-    /// The oracle is a balancer that plans each turn.
     #[test]
     fn a_plan_is_kept_only_if_a_new_one_would_do_the_same(
         policy in prop::sample::select(policies().to_vec()),

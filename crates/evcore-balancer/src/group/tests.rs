@@ -53,7 +53,6 @@ fn peer(slot: usize, active: u32) -> Option<Peer> {
     Some(Peer { id, active })
 }
 
-/// The leader as each member sees it.
 fn leaders<const N: usize>(members: &[Member; N]) -> [Leader; N] {
     members.each_ref().map(|member| member.sync(load(0)).leader)
 }
@@ -298,7 +297,6 @@ fn dropping_a_membership_of_another_process_changes_nothing() {
     let (_group, [mut one, two]) = joined([load(0); 2]);
     one.lead();
     let (shared, slot) = (Arc::clone(&one.group.shared), one.id());
-    // A forked child drops the membership of its parent.
     one.lock.move_to_another_process();
     drop(one);
     assert_eq!(two.sync(load(0)).leader, Leader::Other);

@@ -1,11 +1,12 @@
-//! Every worker listens, and registers again often enough that the kernel wakes each of them in turn.
+//! Every worker with room listens. It registers again often enough that the kernel wakes each
+//! worker in turn.
 //!
 //! The kernel wakes the worker that registered first, so one worker would get nearly all
 //! connections if each registered only once. A worker that registers again becomes the last in this
 //! order.
 //!
-//! A worker in a group does not register again after the delay if the group has met no client: it
-//! rests ([`Quiet`]).
+//! Instead of registering again after the delay, a worker in a group that meets no client rests
+//! ([`Quiet`]).
 
 use std::{num::NonZeroU32, time::Duration};
 
@@ -15,7 +16,6 @@ use crate::{
     plan::Plan,
 };
 
-/// The state of a worker that listens exclusively.
 #[derive(Clone, Debug)]
 pub(crate) struct Exclusive {
     readd_every: u32,
@@ -25,7 +25,6 @@ pub(crate) struct Exclusive {
     rests: bool,
 }
 
-/// A registration of the listeners.
 #[derive(Clone, Copy, Debug)]
 struct Registration {
     since_ns: u64,

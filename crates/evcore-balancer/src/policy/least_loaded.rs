@@ -1,24 +1,22 @@
-//! A worker listens while its load is near the lowest load. No worker stops before another one
-//! listens.
+//! A worker listens while its load is near the lowest load. Unless it is full, it does not stop
+//! before another one listens.
 //!
-//! One worker is the *leader*, which must not stop. All workers see which worker leads. A worker
-//! that starts to listen becomes leader, so the leader is the worker that has started last, and any
-//! other worker may stop at once. A leader above the limit notifies the least loaded worker, which
-//! starts to listen and becomes leader.
+//! One worker is the *leader*, which must not stop. A worker that starts to listen becomes leader,
+//! so any other worker may stop at once. A leader above the limit notifies the least loaded worker,
+//! which starts to listen and becomes leader.
 //!
 //! Until then the old leader *yields*: it stays registered, and leaves clients that wait to the
-//! notified worker, which the system may not have run yet. It registers edge-triggered, so that
-//! these clients do not keep it awake. After [`PATIENCE_NS`] it notifies the next worker. If there
-//! is no other, it accepts as many clients as the slack in each further interval of this length,
-//! and all of them after [`ANSWER_NS`]. It also yields to a worker that another one has notified.
+//! notified worker. It registers edge-triggered, so that these clients do not keep it awake. After
+//! [`PATIENCE_NS`] it notifies the next worker. If there is no other, it accepts as many clients as
+//! the slack in each further interval of this length, and all of them after [`ANSWER_NS`]. It also
+//! yields to a worker that another one has notified.
 //!
 //! A view shows the group at the time of the plan, and a worker may sleep for a long time before a
 //! client comes. Therefore the first turn that accepts takes at most as many clients as the slack,
 //! and the next plan reads the view again.
 //!
-//! A full worker cannot listen. If it leads, it steps down and notifies the least loaded worker that
-//! has room. If all workers are full, none listens, and the first one that has room again starts by
-//! itself.
+//! A full worker that leads steps down and notifies the least loaded worker that has room. If all
+//! workers are full, none listens, and the first one that has room again starts by itself.
 //!
 //! Three rules protect clients from workers that are stopped or blocked:
 //!
@@ -30,9 +28,8 @@
 //!
 //! In a group that meets no client, the workers rest ([`Quiet`]), and these rules do not apply.
 //!
-//! For a worker that is alone in its group, none of this applies. It registers without exclusive
+//! None of this applies to a worker that is alone in its group. It registers without exclusive
 //! wake-ups, so the kernel wakes it for each client even if a worker of another group listens too.
-//! It waits without a limit.
 
 use std::time::Duration;
 
@@ -44,34 +41,31 @@ use crate::{
 };
 
 /// Time for which a leader leaves the clients to the worker that it has notified, before it
-/// notifies another. A worker that sleeps begins to run within this time even if all CPUs are busy.
-/// A loop's time has a precision of a millisecond, so the leader waits for one to two milliseconds.
+/// notifies another. A worker that sleeps usually begins to run within this time even if all CPUs
+/// are busy. A loop's time has a precision of a millisecond, so the leader waits for one to two
+/// milliseconds.
 const PATIENCE_NS: u64 = 2 * NS_PER_MS;
 
 /// After this time without an answer, and without another worker to notify, a leader accepts all
 /// clients.
 const ANSWER_NS: u64 = 5 * PATIENCE_NS;
 
-/// The state of a worker.
 #[derive(Clone, Debug)]
 pub(crate) struct LeastLoaded {
     slack: Slack,
     delay_ns: u64,
     state: State,
-    /// The notified worker that this leader waits for.
     // Invariant: `None` unless listening.
     awaited: Option<Awaited>,
     /// The notified worker for which this one has waited in vain. It may be stopped.
     // Invariant: it is the pending worker of the last view.
     ignored: Option<WorkerId>,
-    /// True if another worker should listen in place of this one.
     is_over_limit: bool,
     quiet: Quiet,
     /// The policy on a poller without exclusive wake-ups.
     lock_policy: LockPolicy,
 }
 
-/// The state of a worker between two plans.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum State {
     /// It does not listen, because it is full or has not started.
@@ -85,8 +79,8 @@ enum State {
     Listening { since_ns: u64, yields: bool },
     /// It is alone in its group, and listens without exclusive wake-ups.
     Alone,
-    /// The group is quiet, and this worker listens without exclusive wake-ups. If it is above the
-    /// limit, it accepts nothing: a client ends its rest, and it probes for that client after the
+    /// The group is quiet, and this worker listens without exclusive wake-ups. Above the limit it
+    /// accepts nothing: a client ends the rest, and the worker probes for that client after the
     /// delay.
     Resting,
 }
@@ -101,7 +95,6 @@ struct Awaited {
     accepted: u32,
 }
 
-/// The inputs of a plan.
 #[derive(Clone, Copy)]
 struct Now<'a> {
     inputs: &'a Inputs,
@@ -109,9 +102,7 @@ struct Now<'a> {
     /// The least loaded of the other workers, including a pending one that is not ignored.
     least_loaded: Option<Peer>,
     ns: u64,
-    /// The inputs or the view report a notification.
     notified: bool,
-    /// The group has met no client for some delays.
     is_quiet: bool,
 }
 
@@ -163,8 +154,8 @@ impl LeastLoaded {
         }
     }
 
-    /// Ends the wait for a notified worker if this worker no longer leads, is notified itself, or is no
-    /// longer above the limit, or if the wait has lasted too long.
+    /// Ends the wait for a notified worker if this worker no longer leads, is notified itself, or
+    /// is no longer above the limit, or if the wait has lasted too long.
     fn update_awaited(&mut self, now: Now<'_>) {
         let pending = now.view.pending.map(|peer| peer.id);
         self.ignored = self.ignored.filter(|id| pending == Some(*id));
@@ -184,8 +175,7 @@ impl LeastLoaded {
         }
     }
 
-    /// Returns whether the plan may be used for more turns, because only the time or another input
-    /// would change it.
+    /// Returns whether the plan may be used for more turns.
     pub(crate) fn is_settled(&self, inputs: &Inputs, plan: &Plan) -> bool {
         if !inputs.exclusive {
             return plan.stands;
@@ -193,8 +183,7 @@ impl LeastLoaded {
         let is_settled = match self.state {
             State::Out => inputs.load.is_full(),
             State::Away { .. } | State::Resting => true,
-            // A worker that is above the limit here has just started to listen. It plans again in the
-            // next turn.
+            // A worker that is above the limit here has just started to listen.
             State::Listening { .. } => !self.is_over_limit,
             // A worker that is alone syncs in each turn, because another worker may have joined.
             State::Alone | State::Probing { .. } => false,
@@ -211,8 +200,7 @@ impl LeastLoaded {
             State::Resting => self.rest_or_wake(now),
             State::Out => self.start_or_stay_away(now, now.ns),
             State::Away { since_ns } => self.start_or_stay_away(now, since_ns),
-            // The probe has found clients, so the worker that should have accepted them does not listen.
-            // Two workers that listen are better than none.
+            // The probe has found clients, so no other worker accepts them in time.
             State::Probing { .. } if now.inputs.accepted > 0 => self.start(now),
             State::Probing { .. } if now.inputs.may_have_left_clients => self.start(now),
             State::Probing { .. } if now.view.leader == Leader::Other && self.can_rest(now) => {
@@ -254,7 +242,6 @@ impl LeastLoaded {
         }
     }
 
-    /// Returns whether no other worker should listen in place of this one.
     fn is_near(&self, now: Now<'_>) -> bool {
         !now.view.outpaced && self.slack.is_near(now.inputs.load, now.least_loaded)
     }
@@ -285,10 +272,9 @@ impl LeastLoaded {
         }
     }
 
-    /// Returns whether this worker, whose registration is too old, rests instead of registering again.
+    /// Returns whether this worker rests instead of registering again.
     fn can_rest(&self, now: Now<'_>) -> bool {
         let is_settled = self.awaited.is_none() && !now.notified && !now.view.alone;
-        // A leader above the limit must first get another worker to lead.
         let has_place = !self.is_over_limit || now.view.leader == Leader::Other;
         now.is_quiet && is_settled && has_place
     }
@@ -310,8 +296,8 @@ impl LeastLoaded {
         if !Self::ends_rest(now) {
             return Plan::rest();
         }
-        // All others that live have met the client too, so none of them needs a notification. If the
-        // client still waits after the delay, this worker's probe finds it.
+        // All others have met the client too, so none of them needs a notification. If the client
+        // still waits after the delay, this worker's probe finds it.
         self.state = State::Away { since_ns: now.ns };
         Plan::away(wait(self.delay_ns))
     }
@@ -320,7 +306,7 @@ impl LeastLoaded {
         Quiet::ends_rest(now.inputs, now.view)
     }
 
-    /// Keeps listening above the limit, because no other worker leads, and notifies the one that
+    /// Keeps listening above the limit, because no other worker leads, and notifies the worker that
     /// should.
     fn keep_leading(&mut self, now: Now<'_>) -> Plan {
         let is_patient = |awaited: &Awaited| passed(awaited.since_ns, now.ns) < PATIENCE_NS;
@@ -387,8 +373,6 @@ impl LeastLoaded {
         (share.saturating_sub(awaited.accepted), left_ns)
     }
 
-    /// Stops, because another worker listens. If this worker leaves clients waiting, it notifies
-    /// another one, which finds them.
     fn stop(&mut self, now: Now<'_>) -> Plan {
         self.awaited = None;
         self.state = State::Away { since_ns: now.ns };
@@ -415,7 +399,7 @@ impl LeastLoaded {
         Plan::away(wait(self.delay_ns - away_ns))
     }
 
-    /// Registers, so that the kernel wakes this worker after all others, and becomes leader.
+    /// Registers, so that the kernel wakes this worker last, and becomes leader.
     fn start(&mut self, now: Now<'_>) -> Plan {
         let is_registered = !matches!(self.state, State::Out | State::Away { .. });
         Plan {
@@ -438,7 +422,6 @@ impl LeastLoaded {
         }
     }
 
-    /// A turn that listens with exclusive wake-ups. The registration lasts for this long.
     fn listening(left_ns: u64) -> Plan {
         Plan {
             exclusive: true,

@@ -2,13 +2,14 @@
 //!
 //! The holder keeps the lock while its load is near the lowest load. Above that limit it yields the
 //! lock and notifies the least loaded worker. That worker needs the lock to listen, so no worker
-//! listens while the lock is handed over, for the time of one wake-up. A worker without a group
-//! sees no loads and follows nginx's rule: it yields while it is crowded.
+//! listens during the time of its wake-up. A worker without a group sees no loads and follows
+//! nginx's rule: it yields while it is crowded.
 //!
-//! A worker that did not get the lock, or has yielded it, tries again after the delay. A worker
-//! that has room and has not listened for the delay *probes*, because the holder may be stopped. A
-//! probe listens for one turn, without the lock and without waiting. A probe does not violate the
-//! lock, which limits how many workers a client wakes and not how many accept.
+//! A worker that was refused the lock tries it again in its next turn, at the latest after the
+//! delay. A worker that yields tries it again after the delay. A worker that has room and has not
+//! listened for the delay *probes*, because the holder may be stopped. A probe listens for one
+//! turn, without the lock and without waiting. This does not violate the lock, whose purpose is
+//! that a client wakes few workers.
 
 use std::time::Duration;
 
@@ -18,7 +19,6 @@ use crate::{
     plan::Plan,
 };
 
-/// The state of a worker under the lock policy.
 #[derive(Clone, Debug)]
 pub(crate) struct LockPolicy {
     slack: Slack,
@@ -26,14 +26,10 @@ pub(crate) struct LockPolicy {
     // Invariant: `None` until the first plan and while this worker holds the lock. Otherwise the
     // time at which it stopped listening, or last failed to get the lock.
     away_since_ns: Option<u64>,
-    /// The time at which this worker last listened, or made its first plan if it has never
-    /// listened.
+    /// The time at which this worker last listened, or else made its first plan.
     listened_at_ns: Option<u64>,
-    /// The last view of the group.
     seen: Option<Seen>,
-    /// True if the last plan held the lock.
     held: bool,
-    /// True if the last plan was a probe.
     probed: bool,
 }
 
@@ -48,13 +44,10 @@ struct Seen {
 /// The action of this turn on the lock.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Turn {
-    /// This worker has no room.
     Full,
     /// This worker yields the lock to others, for this many nanoseconds more.
     Yields(u64),
-    /// Another worker holds the lock.
     Refused,
-    /// This worker holds the lock.
     Holds,
 }
 
@@ -71,7 +64,6 @@ impl LockPolicy {
         }
     }
 
-    /// Plans a turn.
     pub(crate) fn plan(
         &mut self,
         now: &Inputs,
@@ -89,8 +81,8 @@ impl LockPolicy {
         let yields = !notified && is_over_limit;
         let turn = self.take_turn(now, now_ns, yields, try_lock);
         let plan = self.plan_of(turn, now, now_ns, yields);
-        // A notified worker that does not listen forwards the notification, unless it was refused
-        // the lock, because then another worker listens.
+        // A worker that held the lock, or was notified, notifies another one if it does not listen
+        // now. If it was refused the lock, another worker has the lock, so it notifies none.
         let is_missed = self.held || (!plan.listening && (notified || now.may_have_left_clients));
         let must_notify = is_missed && !matches!(turn, Turn::Holds | Turn::Refused);
         // A probe may accept all clients that it finds, so it has no limit.
@@ -130,7 +122,6 @@ impl LockPolicy {
         view
     }
 
-    /// Returns whether this worker should yield the lock to others.
     fn is_over_limit(&self, now: &Inputs, view: &GroupView) -> bool {
         if now.in_group {
             view.outpaced || !self.slack.is_near(now.load, view.least_loaded)
@@ -183,8 +174,8 @@ impl LockPolicy {
         }
     }
 
-    /// Does not listen for this long, unless it is time to probe. A probe that leaves clients
-    /// waiting is followed by another one.
+    /// Stays away for this long, unless a probe is due. A probe that leaves clients waiting is
+    /// followed by another one.
     fn stay_away(&self, now: &Inputs, now_ns: u64, at_most_ns: u64) -> Plan {
         let unattended_ns = passed(self.listened_at_ns, now_ns);
         let probes_again = self.probed && now.may_have_left_clients;

@@ -1,23 +1,17 @@
-//! Finds out whether a group should rest, because no member has met a client for four delays of the
-//! policy.
+//! Detects that a group should rest, because no member has met a client for [`DELAYS`] delays of
+//! the policy.
 //!
-//! The kernel wakes one worker for a client, and that worker may be stopped before it accepts. So
-//! another worker has to look, and therefore an exclusive registration lasts only for the delay. A
-//! worker that *rests* does not have to look, because it listens without exclusive wake-ups, so the
-//! kernel wakes it for the next client, whatever the others do. The price is that the kernel wakes
-//! all workers for that client. Therefore
-//!
-//! - a worker begins to rest when the group has met no client for [`DELAYS`] delays, so that clients
-//!   that come now and then wake no more workers than the probes and new registrations would;
-//! - a worker that meets a client ends its rest;
-//! - a worker that accepts another client after that rouses the members that still rest, because the
-//!   kernel let them sleep on if the first client was gone before they ran.
+//! With exclusive wake-ups the kernel wakes one worker for a client, and that worker may be stopped
+//! before it accepts. So another worker has to look, at least once in each delay. A worker that
+//! *rests* listens without exclusive wake-ups, so the kernel wakes it for the next client, whatever
+//! the others do. The price is that the kernel wakes all workers for that client. So a worker that
+//! meets a client ends its rest. A worker that accepts a further client rouses the members that
+//! still rest, because the kernel let them sleep on if the first client was gone before they ran.
 
 use crate::inputs::{GroupView, Inputs};
 
-/// Number of delays without a client before a worker rests. With one delay of 500 ms, a client
-/// every 501 ms causes 1.6 times as many wake-ups as without rest; with four, about as many
-/// (`tests/rest.rs`).
+/// Number of delays without a client before a worker rests. With four, clients that come now and
+/// then wake hardly more workers than the probes and new registrations would (`tests/rest.rs`).
 const DELAYS: u64 = 4;
 
 /// The clients that a group has met, as one member sees them.
@@ -26,7 +20,7 @@ pub(crate) struct Quiet {
     after_ns: u64,
     /// Number of clients that the group had accepted at the last plan.
     clients: u32,
-    /// Time of the last plan that noticed a client, or else of the first plan.
+    /// Time of the last plan that noticed a client, or of the first plan.
     since_ns: Option<u64>,
     /// Number of clients that the group had accepted when this worker last began to rest.
     clients_at_rest: u32,
@@ -42,8 +36,7 @@ impl Quiet {
         }
     }
 
-    /// Updates the state from the inputs of a plan. Returns whether the group has met no client for
-    /// [`DELAYS`] delays.
+    /// Returns whether the group has met no client for [`DELAYS`] delays.
     pub(crate) fn update(&mut self, inputs: &Inputs, view: &GroupView, now_ns: u64) -> bool {
         let is_new = inputs.has_met_clients() || self.clients != view.clients;
         self.clients = view.clients;
@@ -52,12 +45,10 @@ impl Quiet {
         now_ns.saturating_sub(since_ns) >= self.after_ns
     }
 
-    /// Notes that the worker begins to rest.
     pub(crate) fn begin_rest(&mut self) {
         self.clients_at_rest = self.clients;
     }
 
-    /// Returns whether something ends the rest of a worker.
     pub(crate) fn ends_rest(inputs: &Inputs, view: &GroupView) -> bool {
         inputs.has_met_clients() || inputs.notified || view.notified || view.roused
     }

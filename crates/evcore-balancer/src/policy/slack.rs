@@ -1,5 +1,3 @@
-//! The number of connections that a worker may have above the least loaded worker.
-
 use crate::inputs::{Load, Peer};
 
 /// The number of connections that a worker may have above the least loaded one, in addition to a
@@ -8,19 +6,19 @@ use crate::inputs::{Load, Peer};
 pub(crate) struct Slack(u32);
 
 impl Slack {
-    /// Makes a slack. 0 counts as 1. With less than 1, two workers with equal loads would make each
+    /// Makes a slack. 0 counts as 1, because otherwise two workers with equal loads would make each
     /// other stop.
     pub(crate) fn new(connections: u32) -> Self {
         Self(connections.max(1))
     }
 
-    /// Returns whether a load is at most the limit that the least loaded of the other workers sets.
+    /// Returns whether a load is at most the limit that the least loaded other worker sets.
     pub(crate) fn is_near(self, load: Load, least: Option<Peer>) -> bool {
         least.is_none_or(|least| load.active <= self.limit(least))
     }
 
-    /// Number of further connections that bring this worker above the limit; `None` if no other worker
-    /// has room.
+    /// Number of further connections that bring this worker above the limit; `None` if no other
+    /// worker has room.
     pub(crate) fn room(self, load: Load, least: Option<Peer>) -> Option<u32> {
         let room = |least| {
             self.limit(least)
@@ -30,14 +28,14 @@ impl Slack {
         least.map(room)
     }
 
-    /// Returns this many times the slack, without the part that grows with the load.
+    /// The slack, multiplied, without the part that grows with the load.
     pub(crate) fn times(self, factor: u32) -> u32 {
         self.0.saturating_mul(factor)
     }
 
     /// Number of connections that a worker may accept before it looks at the others again, because
-    /// their loads change meanwhile. It is at most the difference to the least load, or the slack if
-    /// that is more, or four times the slack if no other worker has room.
+    /// their loads change meanwhile. It is at most the difference to the least load, or the slack
+    /// if that is more, or four times the slack if no other worker has room.
     pub(crate) fn batch(self, load: Load, least: Option<Peer>) -> u32 {
         let Some(least) = least else {
             return self.times(4);
@@ -48,7 +46,6 @@ impl Slack {
             .map_or(most, |room| room.min(most))
     }
 
-    /// The highest load that counts as near.
     fn limit(self, least: Peer) -> u32 {
         least.active.saturating_add(self.width(least))
     }

@@ -3,7 +3,7 @@
 //!
 //! A call is one step without interruption. All calls change one word, so that loom tries them in
 //! each order. A call makes no store visible to another thread, which is less than a real kernel
-//! promises. Models of the lock policy are an exception. That policy does not sync if it finds no
+//! promises. Models of the lock policy are an exception: that policy does not sync without a
 //! notification, so it needs to see the word of the notification that has ended its wait.
 
 use std::sync::{Mutex, PoisonError};
@@ -23,7 +23,6 @@ pub(crate) struct Kernel {
 
 #[derive(Default)]
 struct State {
-    /// The number of clients in the backlog.
     clients: usize,
     /// The registrations, in the order in which the kernel looks for one to wake.
     queue: Vec<Registration>,
@@ -40,7 +39,6 @@ pub(crate) struct Registration {
     pub(crate) edge_triggered: bool,
 }
 
-/// The state of a worker in the kernel.
 #[derive(Clone, Copy, Default)]
 struct Worker {
     /// True if the worker follows a plan to listen, also between two registrations.
@@ -51,7 +49,6 @@ struct Worker {
     asleep: bool,
 }
 
-/// The result of a wait.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Woken {
     pub(crate) by_client: bool,
@@ -97,7 +94,6 @@ impl Kernel {
             .unwrap_or_default()
     }
 
-    /// Accepts at most this many clients. Returns their number, and whether any are left.
     pub(crate) fn accept(&self, at_most: usize) -> (usize, bool) {
         let accepted = self.call(|state| {
             let accepted = state.clients.min(at_most);
@@ -107,7 +103,7 @@ impl Kernel {
         accepted.unwrap_or_default()
     }
 
-    /// Sets whether the notifications of this thread are lost from now on.
+    /// Makes the notifications of this thread get lost, or arrive again.
     pub(crate) fn mute_this_thread(&self, is_mute: bool) {
         let this = thread::current().id();
         self.with(|state| state.mute = is_mute.then_some(this));
@@ -127,7 +123,6 @@ impl Kernel {
         self.call(|state| state.workers[slot].notified = false);
     }
 
-    /// Connects a client.
     pub(crate) fn connect(&self) {
         self.call(State::connect);
     }
@@ -142,13 +137,10 @@ impl Kernel {
         });
     }
 
-    /// Returns whether the wait of a worker would end now. This is not a call, so only one thread
-    /// may run.
     pub(crate) fn wakes(&self, slot: usize) -> bool {
         self.with(|state| state.workers[slot].notified || state.has_client_for(slot))
     }
 
-    /// The number of clients that wait. This is not a call.
     pub(crate) fn clients(&self) -> usize {
         self.with(|state| state.clients)
     }

@@ -14,14 +14,12 @@ use crate::{
     worker_id::WorkerId,
 };
 
-/// The act of a worker in a model. Most acts are followed by turns.
+/// The act of a worker. Most acts are followed by turns.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Act {
     /// It sleeps until it is woken, and then takes one turn.
     Sleeps,
-    /// It has this many connections now.
     Has(usize),
-    /// Its delay is over.
     Later,
     /// It closes its listener and leaves the group.
     Leaves,
@@ -35,13 +33,10 @@ use Act::{Has, Joins, Later, Leaves, Sleeps};
 pub(crate) struct Model {
     /// For each worker, its number of connections (`None` if it is not a member yet), and its act.
     pub(crate) workers: Vec<(Option<usize>, Act)>,
-    /// The poller has exclusive wake-ups.
     pub(crate) exclusive: bool,
     /// At the end, the sleeping workers wake after their delays.
     pub(crate) delays_pass: bool,
-    /// A client waits at the beginning.
     pub(crate) client: bool,
-    /// The members rest at the beginning.
     pub(crate) rests: bool,
     /// The worker that dies, and the number of operations after which it dies.
     pub(crate) dies: Option<(usize, u32)>,
@@ -78,8 +73,8 @@ impl Model {
     pub(crate) fn check(&self) -> bool {
         let mut builder = loom::model::Builder::new();
         builder.preemption_bound = match (builder.preemption_bound, self.preemptions) {
-            // CI has less time and sets a bound for all models. Then a model with a bound of its
-            // own gets one preemption fewer.
+            // CI sets a bound for all models. A model with a bound of its own then gets at least
+            // one preemption fewer.
             (Some(all), Some(own)) => Some(all.min(own - 1)),
             (all, own) => all.or(own),
         };
@@ -214,7 +209,7 @@ impl Model {
         }
     }
 
-    /// Returns whether one worker must listen at any time, because none fills up, leaves or dies.
+    /// Returns whether one worker must always listen, because none fills up, leaves or dies.
     fn one_always_listens(&self) -> bool {
         let stays = |act: Act| !matches!(act, Leaves | Has(CAPACITY));
         self.exclusive && self.dies.is_none() && self.workers.iter().all(|&(_, act)| stays(act))
@@ -257,7 +252,6 @@ impl Act {
     }
 }
 
-/// Reaps a dead worker.
 fn release_dead(server: &Server, slot: usize) {
     let is_mute = sync::is_injected(Fault::ReleasesMutely);
     server.kernel.mute_this_thread(is_mute);
@@ -265,7 +259,6 @@ fn release_dead(server: &Server, slot: usize) {
     server.kernel.mute_this_thread(false);
 }
 
-/// Lets workers take turns until all sleep.
 fn settle(server: &Server, workers: &mut [Worker]) {
     for _ in 0..20 {
         let mut all_sleep = true;

@@ -1,4 +1,5 @@
-//! loom's atomics in place of `src/sync.rs`, with faults that can be injected, and threads that die.
+//! loom's atomics in place of `src/sync.rs`, with faults that can be injected, and threads that
+//! die.
 //!
 //! A mutant is a test in which every atomic operation, or every worker, has one fault. loom runs
 //! all threads of a model on one thread of the system, so a thread-local variable reaches all of
@@ -52,7 +53,6 @@ thread_local! {
     static MORTAL: Cell<Option<Mortal>> = const { Cell::new(None) };
 }
 
-/// A thread that dies.
 #[derive(Clone, Copy)]
 struct Mortal {
     thread: ThreadId,
@@ -61,7 +61,6 @@ struct Mortal {
     is_dead: bool,
 }
 
-/// Injects a fault into all atomics of this test.
 pub(crate) fn inject(fault: Fault) {
     FAULT.set(fault);
 }
@@ -70,12 +69,10 @@ pub(crate) fn is_injected(fault: Fault) -> bool {
     FAULT.get() == fault
 }
 
-/// Lets no thread die.
 pub(crate) fn all_live() {
     MORTAL.set(None);
 }
 
-/// Lets this thread die after this many operations.
 pub(crate) fn die_after(operations: u32) {
     MORTAL.set(Some(Mortal {
         thread: thread::current().id(),

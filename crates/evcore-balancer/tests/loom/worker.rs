@@ -24,7 +24,6 @@ use crate::{
     worker_id::WorkerId,
 };
 
-/// The number of connections that a worker can have.
 pub(crate) const CAPACITY: usize = 100;
 
 /// The state that the workers of a model share.
@@ -33,8 +32,7 @@ pub(crate) struct Server {
     pub(crate) kernel: Arc<Kernel>,
     /// True if the poller has exclusive wake-ups. Otherwise the workers share the accept lock.
     pub(crate) exclusive: bool,
-    /// True if no worker fills up, leaves or dies. Then one worker always listens, once the first
-    /// one does.
+    /// True if no worker fills up, leaves or dies, so that one worker always listens.
     pub(crate) one_always_listens: bool,
     /// Cells that each of two workers writes before it first becomes leader, and before it first
     /// notifies the other one. loom fails if the other one reads a cell without being ordered after
@@ -70,8 +68,7 @@ impl Server {
 pub(crate) struct Worker {
     server: Arc<Server>,
     slot: usize,
-    /// `None` once the worker has left. It leaves at the end of a model, but not if the model
-    /// fails.
+    /// `None` once the worker has left. It is not dropped if the model fails.
     member: Option<ManuallyDrop<Member>>,
     balancer: Balancer,
     pub(crate) now: Duration,
@@ -81,20 +78,16 @@ pub(crate) struct Worker {
     accepted: u32,
     reported: bool,
     may_have_left_clients: bool,
-    /// True if the worker follows a plan to rest.
     pub(crate) rests: bool,
     is_registered: bool,
     holds_lock: bool,
-    /// The number of clients that the plan lets in.
     allowed: usize,
-    /// The time that the plan lets the worker wait.
     wait_at_most: Option<Duration>,
     /// True for each cell that is written, so that the other worker may read it.
     is_traced: [bool; 2],
 }
 
 impl Worker {
-    /// Makes a worker, which joins the group.
     pub(crate) fn new(server: &Arc<Server>, slot: usize, active: usize) -> Self {
         let member = server.group.join(WorkerId::from_slot(slot));
         Self {
@@ -145,7 +138,6 @@ impl Worker {
         }
     }
 
-    /// Closes the listener and leaves the group.
     pub(crate) fn leave(&mut self) {
         if mem::take(&mut self.is_registered) {
             self.server.kernel.deregister(self.slot);
@@ -278,7 +270,6 @@ impl Worker {
         returns
     }
 
-    /// Releases the lock, before handlers run.
     fn unlock(&mut self) {
         if mem::take(&mut self.holds_lock) {
             self.member().unlock();

@@ -1,11 +1,13 @@
-//! A model of the kernel's order of wake-ups, and of workers that follow the plans of real balancers.
+//! A model of the kernel's order of wake-ups, and of workers that follow the plans of real
+//! balancers.
 //!
 //! For a client, the model wakes all workers that are registered without exclusive wake-ups, and
 //! the first of the others that sleeps. Exclusive workers that registered before that one, and do
 //! not sleep, find the client at their next wait. A registration reports the clients that wait
-//! already. A worker that finds no client when it runs sleeps on, as in the kernel. Time is in
-//! microseconds: a wake-up takes 20 to 60, an accept 5, and its handlers 10. On a busy machine a
-//! wake-up takes up to 1,000.
+//! already. A worker that finds no client when it runs sleeps on, as in the kernel.
+//!
+//! Time is in microseconds: a wake-up takes 20 to 60, an accept 5, and its handlers 10. On a busy
+//! machine a wake-up takes up to 1,000.
 
 #![allow(dead_code, reason = "each test uses a part of this file")]
 
@@ -26,11 +28,9 @@ pub(crate) struct Worker {
     pub(crate) registered: bool,
     pub(crate) exclusive: bool,
     pub(crate) edge_triggered: bool,
-    /// True if the last plan was to rest.
     pub(crate) rests: bool,
     /// True if another worker has notified or roused it since its last plan.
     pub(crate) is_notified: bool,
-    /// Time at which its present wait ends.
     pub(crate) wait_until: u64,
     /// True if the kernel has reported a client to it, or reports one at its next wait.
     pub(crate) reported: bool,
@@ -70,7 +70,7 @@ pub(crate) struct Server {
     /// The shortest and the longest time of a wake-up.
     pub(crate) wake_us: [u64; 2],
     pub(crate) random: u64,
-    /// True if the group never rests, because each plan counts a client that did not come.
+    /// True if each plan counts a client that did not come, so that the group never rests.
     pub(crate) never_rests: bool,
 }
 
@@ -294,7 +294,6 @@ impl Server {
         (self.random >> 33) % limit
     }
 
-    /// Jain's index of the open connections.
     pub(crate) fn jain(&self) -> f64 {
         let loads = || self.workers.iter().map(|w| f64::from(w.active));
         let (sum, squares) = (loads().sum::<f64>(), loads().map(|x| x * x).sum::<f64>());

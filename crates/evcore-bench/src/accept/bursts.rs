@@ -1,8 +1,7 @@
 //! The first clients of a server at rest, all at once, with the workers on all CPUs.
 //!
 //! In a burst, connections are spread least evenly, because the plans of the workers are old, and
-//! the first worker that runs finds all clients before another is awake. One CPU does not show
-//! this, because no worker runs while a client connects.
+//! the first worker that runs finds all clients before another is awake.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -79,7 +78,6 @@ fn wrk(server: &Server, clients: usize) -> Result<Vec<u64>, String> {
     accepted(server).map_err(|error| format!("/status.json: {error}"))
 }
 
-/// Number of connections that each worker has accepted, without the one that this opens.
 fn accepted(server: &Server) -> Result<Vec<u64>, crate::Error> {
     Ok(workers(server)?
         .into_iter()

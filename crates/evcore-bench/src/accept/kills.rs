@@ -17,7 +17,7 @@ use super::placed;
 /// Number of workers. The more there are, the sooner one is old enough to be killed.
 const WORKERS: usize = 8;
 
-/// Number of workers that are killed in a round, and number of those that are stopped.
+/// Kills and stops in a round.
 const KILLS: usize = 6;
 const STOPS: usize = 2;
 
@@ -98,8 +98,8 @@ fn next_to_accept(server: &Server) -> u32 {
     front
 }
 
-/// Waits until the server has all its workers and [`front`] has lived for long enough, and returns
-/// `front`.
+/// Waits until the server has all its workers, and until the worker that would accept next has
+/// lived for long enough. Returns that worker.
 fn settled_front(server: &Server) -> u32 {
     loop {
         wait_until_whole(server);

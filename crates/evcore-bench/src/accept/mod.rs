@@ -3,8 +3,7 @@
 //!
 //! The workers of a server are first on the first CPU, where one of them runs at a time, and then
 //! on all CPUs. The clients are in this process, on the last CPU, and in the part `bursts` on all
-//! CPUs. All servers get the same requests from the same clients. The kernel counts the wakes of
-//! the workers.
+//! CPUs. All servers get the same requests. The kernel counts the wakes of the workers.
 
 mod bursts;
 mod kills;
@@ -43,7 +42,6 @@ fn placed(run: &Run, report: &mut Report, part: &str) -> [(&'static str, Vec<Pro
     [("", programs), (ON_ALL, on_all)]
 }
 
-/// Measures all peers.
 pub(crate) fn measure(run: &Run, report: &mut Report) {
     let mut placed = placed(run, report, "accept");
     run.rounds("accept", || {

@@ -35,7 +35,6 @@ const CLIENTS_A_SECOND: f64 = 250.0;
 /// Maximum number of clients at a time: more than arrive while a worker is blocked.
 const MOST_CLIENTS: u32 = 1024;
 
-/// A pattern of clients.
 pub(super) struct Pattern {
     pub(super) name: &'static str,
     pub(super) title: &'static str,
@@ -172,13 +171,11 @@ fn uneven_lifetimes(
     all
 }
 
-/// Lets clients with uneven lifetimes come and go, and returns those that are left.
 pub(super) fn left_of_uneven(server: &Server, run: &Run) -> Vec<Client> {
     let left = uneven_lifetimes(server, run.scaled(ARRIVALS), |_, _| ());
     left.into_iter().map(|(_, (client, _))| client).collect()
 }
 
-/// Number of connections of each worker, by its process id.
 fn shares<'a>(all: impl IntoIterator<Item = &'a Connection>) -> BTreeMap<u32, u64> {
     let mut shares = BTreeMap::new();
     for (_, worker) in all {
@@ -187,7 +184,6 @@ fn shares<'a>(all: impl IntoIterator<Item = &'a Connection>) -> BTreeMap<u32, u6
     shares
 }
 
-/// Jain's index of the workers' shares, which are given by process id.
 fn share_index(shares: &BTreeMap<u32, u64>, workers: usize) -> f64 {
     let shares: Vec<u64> = shares.values().copied().collect();
     jain(&shares, workers)

@@ -40,11 +40,9 @@ const BUSY: usize = 50;
 const IDLE: usize = 50;
 const RELOADS: usize = 3;
 
-/// Time in which a server comes to rest. A worker group rests after four accept delays without a
-/// client, and a wait for a far deadline has two parts.
+/// Time in which a server comes to rest: longer than a worker group takes to rest without a client.
 const SETTLE: Duration = Duration::from_millis(5_000);
 
-/// Measures all tables of the part `workers`.
 pub(crate) fn measure(run: &Run, report: &mut Report) {
     let parts = ["idle", "late", "replaced", "killed", "reload"];
     let [idle, late, replaced, killed, reload] = parts.map(|part| {
@@ -194,7 +192,6 @@ fn new_worker(server: &Server, run: &Run, report: &mut Report) -> io::Result<()>
     Ok(())
 }
 
-/// Jain's index of the open connections, by the workers that answer on them.
 fn open_index(clients: &mut [Client]) -> io::Result<f64> {
     let mut shares = BTreeMap::new();
     for client in clients {
@@ -204,7 +201,7 @@ fn open_index(clients: &mut [Client]) -> io::Result<f64> {
     Ok(jain(&shares, WORKERS))
 }
 
-/// Connects a client, which tries again if its worker dies, as clients do.
+/// Connects a client, which tries once more if its worker dies.
 fn connected_again(server: &Server) -> io::Result<Client> {
     let mut client = Client::connect(server.address)?;
     match client.worker() {

@@ -1,8 +1,7 @@
-//! The C library's clocks, whose readings are counted. They are read as directly as `evcore-clock`
-//! reads the kernel's clocks. Counting a reading takes one instruction.
+//! The C library's clocks, whose readings are counted.
 //!
 //! The standard library's clocks take more instructions than the work that is counted, and valgrind
-//! cannot run rustix's.
+//! 3.19 cannot run rustix's.
 
 #![allow(unsafe_code, reason = "it calls the C library")]
 
@@ -10,14 +9,13 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use evcore::clock::{TimeSource, WallTime};
 
-/// The clocks of the C library, which count their readings for the whole process.
+/// Counts the readings of the whole process.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CClock;
 
 static MONOTONIC: AtomicU64 = AtomicU64::new(0);
 static WALL: AtomicU64 = AtomicU64::new(0);
 
-/// Number of reads of the monotonic and of the wall clock.
 pub(super) fn readings() -> [u64; 2] {
     [MONOTONIC.load(Relaxed), WALL.load(Relaxed)]
 }

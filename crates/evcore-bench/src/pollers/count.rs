@@ -6,7 +6,6 @@ use super::peers::{Peer, Setup, peers};
 use super::ring_of_pairs::{Pairs, Ring};
 use crate::cpus::most_descriptors;
 
-/// Number of pairs in the ring whose instructions are counted.
 const PAIRS: usize = 200;
 
 /// A timeout that is not a whole number of milliseconds.

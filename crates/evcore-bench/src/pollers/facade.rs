@@ -16,11 +16,9 @@ use super::peers::{BATCH, PeerPoller, Setup};
 use super::ring_of_pairs::Ring;
 use super::rust::read_if;
 
-/// A loop, the descriptors that it watches, and whether each pair has a timer.
 pub(super) struct Facade {
     ev: EventLoop,
     tokens: Vec<Token>,
-    /// Index of the first token.
     first_index: u32,
     timers: bool,
 }
@@ -34,7 +32,7 @@ impl Facade {
         setup: Setup,
         prepare: impl FnOnce(&mut EventLoop),
     ) -> Facade {
-        // There is room for as many connections of a listener.
+        // Room for the watched descriptors, and for as many connections of a listener.
         let most = u32::try_from(2 * watched.len() + 1).expect("a count of descriptors");
         let mut builder = builder.connections(most).budgets(Budgets {
             batch: BATCH,

@@ -33,10 +33,8 @@ const ACTIVE: [usize; 3] = [1, 100, 1_000];
 /// Number of bytes that a round passes on.
 const WRITES: usize = 30_000;
 
-/// Number of stops and starts in a round.
 const TOGGLES: usize = 1 << 17;
 
-/// Measures the times of all peers.
 pub(crate) fn measure(run: &Run, report: &mut Report) {
     let mut peers = peers::peers();
     peers.retain(Peer::is_timed);

@@ -45,7 +45,6 @@ pub(crate) trait PeerPoller {
     }
 }
 
-/// The way to create a poller.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Setup {
     /// True if each descriptor has a timer, which is armed again whenever its pair is served.
@@ -54,7 +53,6 @@ pub(super) struct Setup {
     pub(super) c_clock: bool,
 }
 
-/// A peer, by its name and its kind.
 #[derive(Clone, Copy)]
 pub(super) struct Peer {
     pub(super) name: &'static str,
@@ -75,7 +73,6 @@ enum Kind {
     InC(&'static Functions),
 }
 
-/// Number of descriptors that can be marked, which is more than are open.
 const MARKS: usize = 1 << 16;
 
 use BackendKind::{Epoll, IoUring, Poll, Select};
@@ -162,8 +159,8 @@ impl Peer {
 
 /// The peers that are installed and that the kernel permits.
 pub(super) fn peers() -> Vec<Peer> {
-    // `BackendKind::usable` would start a thread, after which glibc's `read` and `write` take some
-    // 45 instructions more each.
+    // `BackendKind::usable` would start a thread, after which glibc's `read` and `write` take more
+    // instructions.
     let permits_ring = Poller::with(IoUring).is_ok();
     // The closed ring interrupts this thread here, and not in a wait that is measured.
     thread::park_timeout(Duration::from_millis(50));

@@ -32,7 +32,6 @@ impl Pairs {
     }
 }
 
-/// One run of the benchmark.
 #[derive(Debug)]
 pub(crate) struct Ring<'a> {
     pub(crate) pairs: &'a Pairs,
@@ -57,7 +56,6 @@ impl<'a> Ring<'a> {
         }
     }
 
-    /// A run in which no byte comes.
     pub(super) fn idle(pairs: &'a Pairs) -> Ring<'a> {
         Ring::start(pairs, 0, 0)
     }
@@ -88,14 +86,12 @@ impl<'a> Ring<'a> {
         Duration::from_millis(ms as u64)
     }
 
-    /// Returns whether no events are left.
     #[inline]
     pub(super) fn is_over(&self) -> bool {
         self.left == 0
     }
 }
 
-/// Reads one byte.
 #[inline]
 fn read_byte(fd: &OwnedFd) {
     let mut byte = 0u8;
@@ -105,7 +101,6 @@ fn read_byte(fd: &OwnedFd) {
     assert_eq!(read, 1, "it was no event");
 }
 
-/// Writes a byte.
 #[inline]
 fn write_byte(fd: &OwnedFd) {
     // SAFETY: there is one byte.

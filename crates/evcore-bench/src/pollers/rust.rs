@@ -21,7 +21,6 @@ use rustix::io::retry_on_intr;
 use super::peers::{BATCH, PeerPoller};
 use super::ring_of_pairs::Ring;
 
-/// An epoll set, and the events of the last wait.
 pub(super) struct Bare<'a> {
     watched: &'a [OwnedFd],
     set: OwnedFd,
@@ -125,7 +124,6 @@ impl PeerPoller for Mio<'_> {
     }
 }
 
-/// The poller of `polling`, and the events of its last wait.
 pub(super) struct Polling<'a> {
     watched: &'a [OwnedFd],
     poller: polling::Poller,
@@ -169,7 +167,6 @@ impl PeerPoller for Polling<'_> {
     }
 }
 
-/// A poller of `evcore-poller`, and the events of its last wait.
 pub(super) struct Ours {
     poller: Poller,
     events: Events,
@@ -241,7 +238,6 @@ impl PeerPoller for Ours {
     }
 }
 
-/// Turns a key back into an index of the watched descriptors.
 #[inline]
 #[expect(clippy::cast_possible_truncation, reason = "it was an index before")]
 fn index(key: u64) -> usize {

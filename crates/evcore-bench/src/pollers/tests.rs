@@ -6,7 +6,6 @@ use super::count::count;
 use super::peers::{PeerPoller, Setup, peers};
 use super::ring_of_pairs::{Pairs, Ring};
 
-/// Serves events, and returns how many bytes are left over.
 fn left_over(poller: &mut dyn PeerPoller, pairs: &Pairs, active: usize) -> usize {
     let mut ring = Ring::start(pairs, active, 5_000);
     poller.run(&mut ring);

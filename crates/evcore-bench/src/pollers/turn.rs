@@ -24,7 +24,6 @@ const COLUMNS: [(&str, &str, Tool, &str); 9] = [
 
 const ALLOCATIONS: &str = "allocations";
 
-/// Returns whether a peer has a cell in a table.
 fn takes_part(peer: &Peer, table: &str, words: &str) -> bool {
     match table {
         _ if words.contains("timers") && !peer.has_timers() => false,
@@ -37,7 +36,6 @@ fn takes_part(peer: &Peer, table: &str, words: &str) -> bool {
     }
 }
 
-/// Counts the tables of a turn.
 pub(crate) fn measure(run: &Run, report: &mut Report) {
     foreign::record_absent(report);
     let peers = peers();

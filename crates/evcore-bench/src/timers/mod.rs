@@ -20,7 +20,6 @@ use crate::tools::Tool;
 pub(crate) use self::queue::PeerQueue;
 pub(crate) use self::script::{Step, TIMEOUT_MS};
 
-/// Measures all peers at all sizes.
 pub(crate) fn measure(run: &Run, report: &mut Report) {
     let peers = peers::peers();
     foreign::record_absent(report);
@@ -35,7 +34,7 @@ pub(crate) fn measure(run: &Run, report: &mut Report) {
     count_few(run, report);
 }
 
-/// Arms timers, and arms random ones again, for a tool to count. No clock is read.
+/// Arms timers, and arms random ones again, for a tool to count.
 ///
 /// The arguments are a peer, its number of timers, and the number of re-arms in all. Returns false
 /// if they are wrong.
@@ -53,7 +52,7 @@ pub(crate) fn count(words: &[&str]) -> bool {
     true
 }
 
-/// Serves events, each in a turn of its own, for a tool to count. No clock is read.
+/// Serves events, each in a turn of its own, for a tool to count.
 ///
 /// The arguments are `kept` or `closed`, a peer, its number of timers, and the number of turns.
 /// Returns false if they are wrong, or if the peer cannot serve turns.
@@ -174,7 +173,6 @@ pub(crate) fn count_few(run: &Run, report: &mut Report) {
     }
 }
 
-/// Counts the instructions of a re-arm.
 pub(crate) fn count_instructions(run: &Run, report: &mut Report) {
     const TABLE: &str = "instructions";
     if Tool::CacheSim.is_missing(report) {

@@ -15,7 +15,6 @@ pub(super) const LOOP: &str = "loop";
 /// Makes an empty queue for this many ids. `due` is described in `c/peer.h`.
 type Create = Box<dyn Fn(usize, bool) -> Box<dyn PeerQueue>>;
 
-/// A peer.
 pub(super) struct Peer {
     pub(super) name: &'static str,
     pub(super) create: Create,
@@ -29,7 +28,6 @@ impl Peer {
         }
     }
 
-    /// Returns whether this is the measuring loop, and not a queue.
     pub(super) fn is_loop(&self) -> bool {
         self.name == LOOP
     }

@@ -12,20 +12,15 @@ pub(super) trait Queue {
     /// True if its time can be set to each millisecond at no cost.
     const KEEPS_TIME: bool = true;
 
-    /// Arms a timer, or arms it again.
     fn arm(&mut self, id: u32, deadline: u64);
 
-    /// Disarms a timer that is armed.
     fn disarm(&mut self, id: u32);
 
-    /// The time at which to call `pop_expired` next.
     fn next_deadline(&mut self) -> Option<u64>;
 
-    /// Takes a timer that is due.
     fn pop_expired(&mut self, now: u64) -> Option<u32>;
 }
 
-/// The queues of `evcore-timer`, by their one trait.
 impl<Q: TimerQueue> Queue for Q {
     fn arm(&mut self, id: u32, deadline: u64) {
         TimerQueue::arm(self, id, deadline);
@@ -46,10 +41,8 @@ impl<Q: TimerQueue> Queue for Q {
 
 /// A queue as the measurement uses it. Each call runs a whole script, or a millisecond of serving.
 pub(crate) trait PeerQueue {
-    /// Arms the timers of these steps, or arms them again.
     fn arm(&mut self, steps: &[Step]);
 
-    /// Disarms and arms the timer of each step.
     fn replace(&mut self, steps: &[Step]);
 
     /// Expires all timers, at the deadlines that the queue reports. Returns how many fired.

@@ -87,8 +87,7 @@ impl Queue for BTree {
 ///
 /// It takes deadlines as instants, so arming reads no clock. While timers expire, it goes from one
 /// deadline to the next by itself, with a `Sleep` for each, which is a part of its cost. To set its
-/// time to each millisecond would need a turn of the runtime, which is not a part of its cost. So
-/// it is left out of serving.
+/// time to each millisecond would need a turn of the runtime. So it is left out of serving.
 pub(super) struct Delayed {
     queue: DelayQueue<u32>,
     keys: Vec<Option<Key>>,
@@ -168,7 +167,6 @@ pub(super) struct HashWheel {
     wheel: QuadWheelWithOverflow<Entry>,
     armed: Vec<bool>,
     now: u64,
-    /// The timers that expired at the last tick.
     expired: Vec<Rc<Entry>>,
 }
 

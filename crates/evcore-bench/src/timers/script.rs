@@ -1,4 +1,4 @@
-//! The operations that are measured. They are made beforehand, and are the same for all queues.
+//! The operations that are measured. They are made beforehand, the same for all queues.
 
 /// Number of operations of each kind that a round measures, whatever the number of timers.
 pub(super) const STEPS: usize = 1 << 18;
@@ -9,15 +9,13 @@ pub(crate) const TIMEOUT_MS: u64 = 60_000;
 /// The end of virtual time: every deadline comes before it.
 pub(super) const END_MS: u64 = 180_000;
 
-/// Numbers of a server's events in a millisecond: if timers are only armed again, and in serving,
-/// where the time advances.
+/// Events of a server in a millisecond: in scripts that only arm timers again, and in serving.
 const EVENTS_PER_MS: usize = 100;
 pub(super) const SERVED_PER_MS: usize = 20;
 
 /// Number of turns in a millisecond of a server with few clients.
 const TURNS_PER_MS: usize = 10;
 
-/// The seed, so that every run and every peer has the same operations.
 const SEED: u64 = 1;
 
 /// Number of timers that come and go in addition to the armed ones.
@@ -55,7 +53,7 @@ pub(super) struct Script {
 }
 
 impl Script {
-    /// A script for `size` timers, with `steps` operations of each kind, but a minute of serving.
+    /// Makes `steps` operations of each measured kind for `size` timers, and a minute of serving.
     pub(super) fn new(size: usize, steps: usize) -> Script {
         let mut random = fastrand::Rng::with_seed(SEED);
         let spare = size..size + SPARE;
@@ -85,7 +83,6 @@ impl Script {
         }
     }
 
-    /// The number of ids.
     pub(super) fn ids(&self) -> usize {
         self.arm.len() + SPARE
     }

@@ -28,7 +28,6 @@ const PAIRS: usize = 200;
 /// Maximum number of events of a wait, as in the benchmark.
 const BATCH: usize = 1024;
 
-/// Begins and ends a connection and a timer.
 fn begin_and_end_some(ev: &mut EventLoop) -> Result<(), Box<dyn Error>> {
     let (near, _far) = UnixStream::pair()?;
     let mut ended = TokenMap::new();

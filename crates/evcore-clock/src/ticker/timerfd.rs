@@ -16,7 +16,7 @@ use super::TickerError;
 pub(super) fn start(period: Duration) -> Result<OwnedFd, TickerError> {
     let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
     let fd = match timerfd_create(TimerfdClockId::Monotonic, flags) {
-        // The kernel, or a sandbox, has no such call.
+        // The kernel has no such call, or a sandbox denies it.
         Err(Errno::NOSYS | Errno::PERM) => return Err(TickerError::Unsupported),
         created => created.map_err(|errno| TickerError::os("creating a timerfd", errno))?,
     };
@@ -25,7 +25,6 @@ pub(super) fn start(period: Duration) -> Result<OwnedFd, TickerError> {
     Ok(fd)
 }
 
-/// The number of ticks since the last read; `AGAIN` if there was none.
 pub(super) fn read(fd: &OwnedFd) -> rustix::io::Result<u64> {
     let mut ticks = [0; 8];
     rustix::io::read(fd, &mut ticks)?;

@@ -53,7 +53,6 @@ fn open_descriptors() -> usize {
     fs::read_dir("/proc/self/fd").unwrap().count()
 }
 
-/// Makes a call while only this many descriptors are free.
 fn with_room_for<R>(free: u64, call: impl FnOnce() -> R) -> R {
     let limit = getrlimit(Resource::Nofile);
     let lowest = {

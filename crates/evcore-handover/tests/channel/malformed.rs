@@ -14,7 +14,6 @@ use rustix::net::{
 
 use crate::{VERSION, exclusive, numbers, send};
 
-/// A sender that makes its system calls by hand.
 struct Impostor {
     mailbox: Mailbox,
     address: OwnedFd,
@@ -65,7 +64,6 @@ impl Impostor {
     }
 }
 
-/// A sender, and the receiver's end of its channel.
 fn introduced() -> (Sender, OwnedFd) {
     let (address, mailbox) = seqpacket();
     let sender = Sender::open(&address, VERSION).unwrap();

@@ -70,8 +70,7 @@ fn calls() -> impl Strategy<Value = Vec<Call>> {
     prop::collection::vec(call, 1..40)
 }
 
-/// The connections that the program has at each end of a channel. All other connections are in the
-/// channel.
+/// The connections that are not in the channel.
 #[derive(Default)]
 struct Ends {
     next: usize,
@@ -140,7 +139,7 @@ impl Ends {
                 _ => {}
             }
         }
-        // Takes the connections that are still in the channel, so that one side has each of them.
+        // Empties the channel.
         self.at_sender
             .extend(sender.map(Sender::take_back).unwrap_or_default());
         while let Some(Ok(Some(batch))) = receiver.as_mut().map(Receiver::receive) {

@@ -61,7 +61,6 @@ fn a_refusal_that_finds_no_room_ends_the_channel() {
     assert_eq!(owned, (0..4).collect::<Vec<_>>(), "each has one owner");
 }
 
-/// The sender takes back while the kernel has no memory for a message.
 #[test]
 fn taking_back_needs_no_memory_for_a_message() {
     let _exclusive = exclusive();
@@ -139,7 +138,6 @@ fn the_limit_on_descriptors_under_way_is_an_error_of_its_own() {
     }
 }
 
-/// Runs a test of this file as the user 65534.
 fn as_nobody(name: &str) -> std::io::Result<Output> {
     // The program is passed as an open file, because the user 65534 may be unable to reach its
     // path.

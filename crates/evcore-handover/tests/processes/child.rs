@@ -36,7 +36,6 @@ impl Process {
         }
     }
 
-    /// The next line, unless the process has ended.
     pub(crate) fn line(&mut self) -> Option<String> {
         let mut line = String::new();
         // The last line of a process that was killed may be cut off.
@@ -46,7 +45,6 @@ impl Process {
         Some(line)
     }
 
-    /// Waits for a line that begins with this word, and returns the numbers after it.
     pub(crate) fn expect(&mut self, word: &str) -> Vec<usize> {
         loop {
             let line = self.line();
@@ -68,7 +66,6 @@ impl Process {
         self.child.wait().unwrap();
     }
 
-    /// The numbers of all lines that begin with this word.
     pub(crate) fn all(&self, word: &str) -> Vec<usize> {
         let rest = self.seen.iter().filter_map(|line| line.strip_prefix(word));
         rest.flat_map(numbers).collect()

@@ -50,7 +50,6 @@ impl Death {
         }
     }
 
-    /// Kills this process if the step that it has done is the chosen one.
     fn after(&mut self, step: &str) {
         if self.step == step {
             self.left -= 1;
@@ -111,7 +110,6 @@ fn serve(role: &str, connections: Vec<Connection>) {
     }
 }
 
-/// Returns whether the client is still there.
 fn answer(role: &str, number: usize, stream: &mut TcpStream) -> bool {
     let mut bytes = [0; 64];
     match stream.read(&mut bytes) {
@@ -124,7 +122,6 @@ fn answer(role: &str, number: usize, stream: &mut TcpStream) -> bool {
     }
 }
 
-/// The process that gives its clients away.
 struct SenderRole {
     waiting: Vec<Connection>,
     death: Death,
@@ -155,14 +152,13 @@ impl SenderRole {
         report("back", back.iter().map(number));
         let mut mine = back;
         mine.append(&mut self.waiting);
-        // If nothing had to be taken back, the channel is left open.
+        // If nothing was taken back, the channel is still open.
         report("kept", mine.iter().map(number));
         let open = open_descriptors() - mine.len();
         assert!(open <= before + 3, "{open} of {before}");
         serve("sender", mine);
     }
 
-    /// Sends all clients, and waits until they are acknowledged.
     fn give(&mut self, sender: &mut Sender, size: usize) -> Result<(), Error> {
         while !self.waiting.is_empty() || sender.unacknowledged() > 0 {
             self.send_some(sender, size)?;
@@ -199,7 +195,6 @@ impl SenderRole {
     }
 }
 
-/// The process that takes the clients of another process.
 struct ReceiverRole {
     mailbox: Mailbox,
     death: Death,
@@ -213,7 +208,6 @@ impl ReceiverRole {
         }
     }
 
-    /// Takes all clients of one sender, and serves them.
     fn run(mut self) {
         let before = open_descriptors();
         wait_for(&[&self.mailbox]);
@@ -239,7 +233,7 @@ impl ReceiverRole {
         while let Some(batch) = receiver.receive()? {
             report("received", batch.connections().iter().map(number));
             self.death.after("received");
-            // This stands for a poller's wait: each connection is watched once.
+            // Stands for a registration with a poller.
             poll_once(batch.connections());
             report("accepting", batch.connections().iter().map(number));
             self.death.after("registered");

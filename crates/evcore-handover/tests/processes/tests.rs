@@ -1,4 +1,4 @@
-//! The tests. The name of each is the property that it checks.
+//! Kills of senders and receivers, and the clients that each side has afterwards.
 
 use std::{
     hint,
@@ -23,18 +23,15 @@ pub(crate) const ALL: &[NamedTest] = named_tests! {
     when_both_are_killed_every_client_sees_the_end
 };
 
-/// Number of connections in a batch. At most sixteen batches are unacknowledged, so the sender has
-/// to wait.
+/// Connections in a batch: so few that the sender has to wait for answers.
 const SIZE: usize = 5;
 
 const CLIENTS: usize = 120;
 
 const BATCHES: usize = CLIENTS / SIZE;
 
-/// Number of rounds with a kill at a random moment.
 const ROUNDS: usize = 60;
 
-/// A mailbox with its sender, and the sender's clients.
 struct Stage {
     address: OwnedFd,
     mailbox: OwnedFd,
@@ -71,15 +68,14 @@ impl Stage {
         Process::start("receiver", death, self.mailbox.as_fd())
     }
 
-    /// Sends a question from each client. Returns the role that answers each, or `None` if its
-    /// connection has ended. Checks the client's number and question in the answer.
+    /// Sends a question from each client. Returns the role that answers, or `None` if the
+    /// connection has ended.
     fn ask(&mut self) -> Vec<Option<String>> {
         for (number, client) in self.clients.iter_mut().enumerate() {
             client
                 .set_read_timeout(Some(Duration::from_secs(60)))
                 .unwrap();
-            // The question is one packet. The result is ignored, because a dead server resets the
-            // connection.
+            // Fails if a dead server has reset the connection.
             let _ = client.write_all(format!("question-{number}\n").as_bytes());
         }
         let answers = self.clients.iter().enumerate().map(|(number, client)| {
@@ -115,8 +111,7 @@ fn sorted(mut numbers: Vec<usize>) -> Vec<usize> {
     numbers
 }
 
-/// Lets some time pass, from nothing to milliseconds; short times are as frequent as long ones.
-/// Each run has the same times.
+/// Spins for a pseudo-random number of iterations. Short times are as frequent as long ones.
 fn random_moment(seed: &mut u64) {
     // This is an LCG of Knuth's.
     *seed = seed
@@ -132,7 +127,6 @@ fn all_clients_move_to_another_process() {
     let mut stage = Stage::with_clients(1_000, 300, &[]);
     let mut receiver = stage.receiver(&[]);
     assert!(stage.sender.expect("kept").is_empty());
-    // The sender is killed only now, so it leaves the channel open.
     stage.sender.kill();
     receiver.expect("serves");
     let answers = stage.ask();

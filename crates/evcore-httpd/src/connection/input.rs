@@ -5,7 +5,6 @@ use std::mem;
 use super::Abort;
 use crate::{request::MAX_HEAD_BYTES, shared::Shared};
 
-/// The bytes that were received and are not served yet.
 #[derive(Debug, Default)]
 pub(super) struct Input {
     /// Between requests this is empty, and not allocated.
@@ -23,12 +22,10 @@ impl Input {
         self.bytes.is_empty()
     }
 
-    /// Returns whether there may be a whole request.
     pub(super) fn is_servable(&self) -> bool {
         !self.is_empty() && !self.is_partial
     }
 
-    /// Appends bytes that cannot be served yet.
     pub(super) fn keep(&mut self, bytes: &[u8], shared: &mut Shared) -> Result<(), Abort> {
         if !shared.bodies.headroom.allows(bytes.len()) {
             return Err(Abort);
@@ -39,7 +36,6 @@ impl Input {
         Ok(())
     }
 
-    /// Takes the bytes, to serve them.
     pub(super) fn take(&mut self) -> Vec<u8> {
         mem::take(&mut self.bytes)
     }
@@ -64,10 +60,10 @@ pub(super) fn empty_line(bytes: &[u8]) -> Option<usize> {
     }
 }
 
-/// Returns whether a head whose first `known` bytes were scanned before is incomplete for sure.
+/// Returns whether a head whose first `known` bytes were scanned before is surely incomplete.
 ///
-/// A head ends with a line end, so parsing again is useless until a new line end arrives. So a
-/// client that sends one byte at a time does not cause a parse for each byte.
+/// A head ends with a line end, so another parse is useless until a new line end arrives. A client
+/// that sends one byte at a time does not cause a parse for each byte.
 #[inline]
 pub(super) fn is_surely_partial(head: &[u8], known: usize) -> bool {
     let is_unfinished = !has_line_end(&head[known..]) && head.len() < MAX_HEAD_BYTES;
@@ -88,13 +84,13 @@ pub(super) fn has_method_head(head: &[u8]) -> bool {
     head.trim_ascii_start().starts_with(b"HEAD ")
 }
 
-/// Returns whether the request line of a head is complete. Empty lines may come before the line.
+/// Returns whether the request line of a head is complete. Empty lines may come before the request
+/// line.
 pub(super) fn has_request_line(head: &[u8]) -> bool {
     has_line_end(head.trim_ascii_start())
 }
 
-/// Returns whether a line ends in `bytes`. The last byte is checked first, because most heads
-/// arrive whole.
+/// The last byte is checked first, because most heads arrive whole.
 fn has_line_end(bytes: &[u8]) -> bool {
     bytes.last() == Some(&b'\n') || bytes.contains(&b'\n')
 }

@@ -12,11 +12,9 @@ use evcore_serve::STATE_BYTES_MAX;
 use super::{Abort, Connection};
 use crate::{counts::Phase, files::DiskRead, shared::Shared};
 
-/// The version of the format of the state.
 pub const STATE_VERSION: u32 = 1;
 
-/// The state of an idle connection whose worker has died. It contains no information about the
-/// connection.
+/// The state of an idle connection whose worker has died. It has no address and no bytes.
 pub const IDLE_STATE: [u8; 1] = [0];
 
 /// The length of the longest address with its length byte.
@@ -24,7 +22,7 @@ const PEER_BYTES_MAX: usize = 1 + 16;
 
 impl Connection {
     /// Returns the connection's state if the connection can move, and gives back what it holds. The
-    /// connection still counts as open and idle in this worker, until another worker has it.
+    /// connection counts as open and idle in this worker, until another worker has it.
     pub fn leave(&mut self, token: Token, shared: &mut Shared) -> Option<Vec<u8>> {
         if !self.can_move() {
             return None;
@@ -36,8 +34,8 @@ impl Connection {
         Some(state)
     }
 
-    /// Creates a connection from this state. It counts as open and idle. `peer` returns the kernel's
-    /// address of the peer, for a state without an address.
+    /// Creates a connection from this state. `peer` returns the kernel's address of the peer, for a
+    /// state without an address.
     pub fn arrived(
         state: &[u8],
         peer: impl FnOnce() -> Option<IpAddr>,

@@ -13,13 +13,12 @@ pub(super) const UNRESERVED_MAX: usize = 2 * MAX_OUTPUT_BYTES;
 /// that the stream does not take at once are kept here.
 #[derive(Debug, Default)]
 pub(super) struct Output {
-    /// `None` if no bytes are kept; the output then owns no buffer.
     kept: Option<Box<Kept>>,
-    /// Memory for bodies (`--bodies`) that the responses hold, in bytes.
+    /// Body memory (`--bodies`) that the responses hold, in bytes.
     pub(super) room: usize,
 }
 
-/// Bytes of responses. The bytes from `sent` on are not sent.
+/// The bytes from `sent` on are not sent.
 #[derive(Debug, Default)]
 struct Kept {
     bytes: Vec<u8>,
@@ -33,7 +32,6 @@ impl Output {
         self.kept.is_some() || !shared.output.is_empty()
     }
 
-    /// Returns whether bytes wait here to be sent.
     #[inline]
     pub(super) fn is_kept(&self) -> bool {
         self.kept.is_some()
@@ -51,7 +49,6 @@ impl Output {
         })
     }
 
-    /// Removes the first `n` bytes, which the stream took.
     #[inline]
     pub(super) fn advance(&mut self, n: usize, shared: &mut Shared) -> Result<(), Abort> {
         match &mut self.kept {
@@ -105,7 +102,6 @@ impl Output {
         kept.bytes.extend_from_slice(bytes);
     }
 
-    /// Releases the body memory.
     #[inline]
     pub(super) fn release(&mut self, shared: &mut Shared) {
         shared.bodies.release(mem::take(&mut self.room));

@@ -9,13 +9,12 @@ use crate::{
 
 /// The size of the longest part of a file whose first packet also has the head.
 ///
-/// A longer file needs several packets anyway. If it shared the head's packet, each packet would begin
-/// inside a page of the file, which costs the kernel a fifth more than whole pages.
+/// A longer part needs several packets anyway. If it shared the head's packet, each packet would
+/// begin inside a page of the file, which costs the kernel a fifth more than whole pages.
 const MAX_JOINED_BYTES: u64 = 32 * 1024;
 
 static PAYLOAD: [u8; 64 * 1024] = [PAYLOAD_BYTE; 64 * 1024];
 
-/// The bytes of `/bytes` or of a file that are sent after the output.
 #[derive(Debug, Default)]
 pub(super) struct Payload {
     left: u64,
@@ -26,7 +25,6 @@ pub(super) struct Payload {
     pub(super) disk_read: DiskRead,
 }
 
-/// The part to send next.
 #[derive(Debug)]
 pub(super) enum Piece<'a> {
     Bytes(&'static [u8]),
@@ -41,7 +39,6 @@ pub(super) enum Piece<'a> {
 }
 
 impl Payload {
-    /// Creates the payload of `/bytes/N`.
     pub(super) fn repeated(length: u64) -> Self {
         Self {
             left: length,
@@ -49,7 +46,6 @@ impl Payload {
         }
     }
 
-    /// Creates the payload of a part of a file.
     pub(super) fn of(part: Part) -> Self {
         Self {
             left: part.length,
@@ -64,14 +60,13 @@ impl Payload {
         self.left > 0
     }
 
-    /// Returns whether the payload is a short file, whose first packet is joined with that of the
-    /// head.
+    /// Returns whether the payload is a short part of a file, whose first packet is joined with
+    /// that of the head.
     #[inline]
     pub(super) fn is_short_file(&self) -> bool {
         self.file.is_some() && self.left <= MAX_JOINED_BYTES
     }
 
-    /// Returns whether the disk has not read the next piece.
     pub(super) fn waits_for_disk(&self) -> bool {
         matches!(self.disk_read, DiskRead::Waiting | DiskRead::Running)
     }
@@ -97,7 +92,6 @@ impl Payload {
         }
     }
 
-    /// Removes the first `n` bytes, which the stream took.
     #[inline]
     pub(super) fn advance(&mut self, n: u64) {
         self.left -= n;

@@ -1,10 +1,9 @@
-//! The tasks that a connection returns to the caller that has its stream.
+//! The tasks that a connection returns to its caller, which has the stream.
 
 use std::{io, sync::Arc};
 
 use crate::{files::OpenFile, timers::Change};
 
-/// A task for the stream.
 #[derive(Debug)]
 pub enum Task<'a> {
     /// Send these bytes. `handle_sent` or `handle_blocked` follows.
@@ -18,7 +17,7 @@ pub enum Task<'a> {
         file: &'a Arc<OpenFile>,
         offset: u64,
         count: u64,
-        /// True if a thread has just read the bytes. Then they are sent without a check whether
+        /// True if a thread has just read the bytes. They are then sent without a check whether
         /// they are in memory, because with too little memory such checks would start reads for
         /// ever.
         was_read: bool,
@@ -32,18 +31,14 @@ pub enum Task<'a> {
     Wait,
 }
 
-/// The changes for the loop.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Changes {
-    /// The change of the timer [`RECEIVE`].
     pub receive: Change,
-    /// The change of the timer [`SEND`](crate::timers::SEND).
     pub send: Change,
     /// True if the loop may evict the connection; `None` if that has not changed.
     pub is_idle: Option<bool>,
 }
 
-/// The consequence of a timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Expiry {
@@ -54,8 +49,7 @@ pub enum Expiry {
     Close,
 }
 
-/// A reason to close the connection at once: the memory that it needs is not available, or the
-/// client sends too much after the last response.
+/// A reason to close the connection at once, for example that the memory it needs is not available.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Abort;
 

@@ -24,10 +24,8 @@ use crate::{
     timers::{Change, RECEIVE, SEND, Timeout},
 };
 
-/// The most bytes that are received at once.
 const INPUT_BYTES: usize = 32 * 1024;
 
-/// The order to close the connection.
 #[derive(Debug)]
 struct Close;
 
@@ -37,7 +35,6 @@ impl From<Abort> for Close {
     }
 }
 
-/// The client, and the two directions of its stream.
 #[derive(Debug, Default)]
 struct Client {
     /// The bytes that the client has sent and the server has not received.
@@ -50,20 +47,16 @@ struct Client {
     is_slow: bool,
 }
 
-/// The limit on body memory.
 const BODIES: usize = MAX_BODY_BYTES;
 
-/// A server with one connection.
 struct Fixture {
     ev: EventLoop,
     shared: Shared,
     scoreboard: Scoreboard,
     token: Token,
     time: ManualTimeSource,
-    /// The memory that the bodies of other connections hold.
     others_reserved: usize,
     client: Client,
-    /// `None` once the connection is closed.
     connection: Option<Connection>,
     _socket: UnixDatagram,
 }
@@ -73,8 +66,8 @@ impl Fixture {
         let time = ManualTimeSource::new();
         let clock = Clock::with_source(time.clone());
         let mut ev = EventLoop::builder().clock(clock).build().expect("a poller");
-        // The tests move the bytes, so the socket is never readable. It is watched because only a
-        // watched token can be idle.
+        // The tests move the bytes, so the socket is never readable. The loop watches it because
+        // only a watched token can be idle.
         let socket = UnixDatagram::unbound().expect("a descriptor");
         let added = ev.add(&socket, Interest::READ, Mode::Edge);
         let scoreboard = WorkerStats::scoreboard(1).expect("a page");
@@ -150,7 +143,6 @@ impl Fixture {
         self.ev.remove(self.token);
     }
 
-    /// Lets the client send `bytes`.
     fn send(&mut self, bytes: &str) {
         self.client.sent.extend_from_slice(bytes.as_bytes());
         self.proceed();
@@ -162,13 +154,11 @@ impl Fixture {
         self.proceed();
     }
 
-    /// Lets the client shut down its write side.
     fn shut_down(&mut self) {
         self.client.has_ended = true;
         self.proceed();
     }
 
-    /// Lets the worker begin to stop.
     fn stop(&mut self) {
         self.shared.stopping = true;
         self.ev.shutdown(Duration::from_secs(3600));
@@ -197,7 +187,6 @@ impl Fixture {
         self.verify();
     }
 
-    /// Lets the bodies of other connections hold this many bytes, or as many as are available.
     fn others_hold(&mut self, bytes: usize) {
         self.shared.bodies.release(self.others_reserved);
         self.others_reserved = bytes.min(BODIES - self.shared.bodies.reserved());
@@ -211,7 +200,6 @@ impl Fixture {
         self.proceed();
     }
 
-    /// Returns the bytes that the client has received, as text.
     fn taken(&self) -> String {
         String::from_utf8_lossy(&self.client.taken).into_owned()
     }
@@ -270,7 +258,6 @@ impl Fixture {
         }
     }
 
-    /// Checks the invariants that hold between two steps.
     fn verify(&self) {
         assert!(self.shared.output.is_empty(), "the buffer is shared");
         let (held, waiting) = self.connection.as_ref().map_or((0, 0), Self::room_of);
@@ -282,7 +269,7 @@ impl Fixture {
             counts.reading + counts.writing + counts.waiting,
             counts.active
         );
-        // A stopping worker may wait for one more request. It then does not mark the connection
+        // A stopping worker may wait for one more request. Then it does not mark the connection
         // idle, because the loop would evict it.
         let is_idle = self.ev.is_idle(self.token);
         assert_eq!(

@@ -1,8 +1,8 @@
-// Asks for `history.json`, then for `status.json` once a second, and draws the last two minutes.
+// Requests `history.json`, then `status.json` once a second, and draws the last two minutes.
 "use strict";
 
 const WINDOW_MS = 120_000;
-// The shortest time that a plot shows. It begins with the data, until that is two minutes old.
+// The shortest time that a plot shows. Otherwise a plot begins with the oldest data.
 const SHORTEST_MS = 20_000;
 const PERIOD_MS = 1_000;
 // A request without an answer in this time has failed.
@@ -19,12 +19,12 @@ const $ = (id) => document.getElementById(id);
 const state = {
   /** The samples of the last two minutes, oldest first. */
   samples: [],
-  /** Restarts, reloads, starts of the server, and when it was gone; oldest first. */
+  /** The events of the last two minutes, oldest first. */
   events: [],
   /** When the page was paused; `null` if it is not. */
   pausedAt: null,
   failures: 0,
-  /** When the first of them began. */
+  /** When the first of the present failures began. */
   failedAt: 0,
   isAsking: false,
   askedAt: -Infinity,
@@ -127,15 +127,15 @@ function worst(workers, name) {
   return workers.length ? Object.fromEntries(QUANTILES.map((quantile) => [quantile, highest(quantile)])) : null;
 }
 
-/** What a counter grew by in a second; `null` without an earlier sample of the same server. */
+/** The growth of a counter in a second; `null` without an earlier sample of the same server. */
 function perSecond(status, last, name) {
   const ms = last ? status.uptime_ms - last.uptime_ms : 0;
   return ms > 0 ? ((status[name] - last[name]) * 1000) / ms : null;
 }
 
 function toSample(status, last, at) {
-  // A worker that has just started may be ahead of the clock of the one that answers, which then cuts
-  // its uptime to 0. It is shown a second later.
+  // A worker that has just started may have a later clock than the worker that answers, which then
+  // reports an uptime of 0. The new worker is shown a second later.
   status.workers = status.workers.filter((worker) => worker.uptime_ms > 0);
   for (const worker of status.workers) worker.key = keyOf(worker, status);
   const byIndex = newest(status.workers);
@@ -150,7 +150,7 @@ function toSample(status, last, at) {
   };
 }
 
-/** Whether the counters began again at 0: another server answers. */
+/** Returns whether another server answers, whose counters began again at 0. */
 const isAnother = (status, last) =>
   status.uptime_ms < last.uptime_ms || status.requests < last.requests || status.restarts < last.restarts;
 
@@ -188,7 +188,7 @@ function whichRestarted(before, sample, restarts) {
   return dead.map(one).join(", ");
 }
 
-/** Drops what is older than two minutes. */
+/** Drops samples and events that are older than two minutes. */
 function forget() {
   const oldest = edge() - WINDOW_MS;
   if (state.chosenAt < oldest) state.chosenAt = null;
@@ -216,10 +216,10 @@ function linear(max) {
   return { ticks, place: (value) => value / top };
 }
 
-/** From 0 to 1. */
+/** A scale from 0 to 1. */
 const fraction = () => ({ ticks: [0, 0.5, 1], place: (value) => value / 1.04 });
 
-/** Powers of ten around the values. What is below the lowest is drawn on the base line. */
+/** A scale of powers of ten around the values. Lower values are drawn on the base line. */
 function logarithmic(max, min) {
   const low = Math.floor(Math.log10(Math.max(min, 0.1)));
   const high = Math.max(Math.ceil(Math.log10(Math.max(max, 1) * 1.05)), low + 2);
@@ -282,7 +282,7 @@ class Plot {
     return this.height - MARGIN.bottom - inner * this.range.place(value);
   }
 
-  /** Where the grid ends: behind the bars, if they stand beside the plot. */
+  /** The right end of the grid: behind the bars, if they stand beside the plot. */
   right() {
     if (!this.beside) return this.width;
     const [own, other] = [this.element, this.beside].map((element) => element.getBoundingClientRect());
@@ -374,7 +374,7 @@ function chart(id, title, options) {
   return plot;
 }
 
-/** The three lines of a time. */
+/** The lines of a time: its quantiles. */
 const quantilesOf = (name) => () =>
   QUANTILES.map((quantile) => ({
     name: `line ${quantile}`,
@@ -385,7 +385,7 @@ const quantilesOf = (name) => () =>
 
 const single = (of, format) => () => [{ name: "line", of, text: format }];
 
-/** A line for each worker's index: during a reload, the old worker's connections and the new one's. */
+/** A line for each index. During a reload, it has the connections of the old and the new worker. */
 function workerLines() {
   const indices = new Set(state.samples.flatMap((sample) => [...sample.byIndex.keys()]));
   const activeOf = (sample, index) =>
@@ -573,7 +573,7 @@ function draw() {
   drawShown();
 }
 
-/** Draws what depends on the shown time. */
+/** Draws the parts that depend on the shown time. */
 function drawShown() {
   const sample = shown();
   if (!sample) return;
@@ -604,7 +604,7 @@ $("history").addEventListener("toggle", (event) => event.target.open && drawHist
 
 // ---- Asking the server ----
 
-/** The time without the server, if that has not ended. */
+/** The event of the present time without the server, if the server is gone. */
 const absence = () => state.events.findLast(({ kind, until }) => kind === "gone" && until === undefined);
 
 function showState() {
@@ -647,7 +647,7 @@ function onAnswer(moments) {
   for (const status of moments) take(status, performance.now() - (now - status.time_ms));
 }
 
-/** One failure may be that of a worker that has just died: its replacement answers a second later. */
+/** A single failure that is not late may come from a worker that has just died, and is ignored. */
 function onFailure(error) {
   state.failures += 1;
   if (state.failures === 1) state.failedAt = state.askedAt;

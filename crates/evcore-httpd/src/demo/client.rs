@@ -22,7 +22,6 @@ impl Client {
         Ok(Self(stream))
     }
 
-    /// Sends a request, and returns the body of the response.
     pub(super) fn get(&mut self, path: &str) -> io::Result<String> {
         let request = format!("GET {path} HTTP/1.1\r\nHost: demo\r\n\r\n");
         self.0.write_all(request.as_bytes())?;
@@ -38,14 +37,13 @@ impl Client {
         }
     }
 
-    /// Returns the process id of the worker that serves this client.
     pub(super) fn worker(&mut self) -> io::Result<i32> {
         let text = self.get("/worker")?;
         process_id(&text).ok_or(ErrorKind::InvalidData.into())
     }
 }
 
-/// Finds the process id in a response of `/worker`. Other numbers may follow it.
+/// Finds the process id in a response of `/worker`. Other fields may follow it.
 fn process_id(text: &str) -> Option<i32> {
     let (_, rest) = text.split_once("\"pid\":")?;
     rest.split(|c: char| !c.is_ascii_digit())
@@ -54,7 +52,6 @@ fn process_id(text: &str) -> Option<i32> {
         .ok()
 }
 
-/// Returns the body once it is complete.
 fn body(bytes: &[u8]) -> io::Result<Option<&[u8]>> {
     let mut headers = [httparse::EMPTY_HEADER; 16];
     let mut response = httparse::Response::new(&mut headers);

@@ -10,15 +10,13 @@ use rustix::process::{Pid, Signal, getppid, kill_process};
 
 use super::client::Client;
 
-/// The maximum number of connected clients.
 const CLIENTS: usize = 240;
 
 const TICK: Duration = Duration::from_millis(20);
 
-/// The time between two incidents.
 const INTERVAL: Duration = Duration::from_secs(8);
 
-/// The incidents that make the load uneven. They come in turn.
+/// The incidents come in turn.
 const INCIDENTS: [Incident; 5] = [
     Incident::Kill,
     Incident::Leave,
@@ -33,18 +31,15 @@ enum Incident {
     Leave,
     /// A worker is killed.
     Kill,
-    /// All workers are replaced.
     Reload,
 }
 
-/// Number of a worker's clients that stay when the others leave.
 const STAYING: usize = 10;
 
 pub(super) struct Load {
     server: SocketAddr,
     master: Pid,
     clients: Vec<Client>,
-    /// The state of a generator of pseudo-random numbers.
     random: u64,
     ticks: u64,
     incidents: usize,
@@ -103,7 +98,6 @@ impl Load {
         }
     }
 
-    /// Sends a request of any client. A client whose connection has ended is dropped.
     fn request(&mut self, path: &str) {
         if self.clients.is_empty() {
             return;
@@ -128,7 +122,7 @@ impl Load {
         }
     }
 
-    /// Returns the worker that serves one of the clients.
+    /// Returns the process id of a worker that serves one of the clients.
     fn any_worker(&mut self) -> Option<i32> {
         if self.clients.is_empty() {
             return None;

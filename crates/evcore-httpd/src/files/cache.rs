@@ -1,11 +1,9 @@
 //! Files that are kept open for the next request (after nginx's `open_file_cache`).
 //!
-//! The cache serves a file for a second after it was opened. Then its name is opened again. So a
+//! The cache serves a file for a second after it was opened. Then its name is opened again, so a
 //! file that was replaced or removed is served for at most a second more. A file that is changed in
 //! place is served with its present bytes, but for at most a second with the old length, tag and
-//! date. Errors are not kept. The number of files is limited: the one that was used least recently
-//! makes room. A file that is not used for a while is closed by `close_unused`, so that the disk
-//! space of a removed file becomes free.
+//! date. Errors are not kept.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -13,10 +11,8 @@ use evcore::token::{LruList, Table, Token};
 
 use super::OpenFile;
 
-/// The time for which a file is served after it was opened, in milliseconds.
 const VALID_MS: u64 = 1000;
 
-/// Open files by their names.
 #[derive(Debug)]
 pub struct OpenFiles {
     // Invariant: it has the tokens of exactly the entries of `table`.
@@ -77,7 +73,6 @@ impl OpenFiles {
         }
     }
 
-    /// Removes the file with this name, if the cache has it.
     pub fn remove(&mut self, name: &[u8]) {
         if let Some(token) = self.by_name.remove(name) {
             self.order.remove(token.index());
@@ -92,7 +87,8 @@ impl OpenFiles {
         had_some
     }
 
-    /// Removes the files that were last used before a time, in milliseconds of monotonic time.
+    /// Removes the files that were last used before a time, in milliseconds of monotonic time, so
+    /// that the disk space of a removed file becomes free.
     pub fn close_unused(&mut self, before_ms: u64) {
         while self
             .oldest()
@@ -102,7 +98,6 @@ impl OpenFiles {
         }
     }
 
-    /// Returns whether the cache has no file.
     pub fn is_empty(&self) -> bool {
         self.by_name.is_empty()
     }

@@ -61,7 +61,6 @@ fn lists(lines: &[&[u8]], matches: impl Fn(&Tag<'_>) -> bool) -> bool {
     lines.any(|line| line.trim_ascii() == b"*" || Tags(line).any(|tag| matches(&tag)))
 }
 
-/// Parses a date in any of the three formats.
 fn unix_seconds(value: &[u8]) -> Option<u64> {
     let text = std::str::from_utf8(value).ok()?;
     let date = httpdate::parse_http_date(text).ok()?;

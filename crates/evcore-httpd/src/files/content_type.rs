@@ -2,10 +2,9 @@
 
 use mime_guess::MimeGuess;
 
-/// The media type of a name without a known extension.
 const UNKNOWN: &str = "application/octet-stream";
 
-/// The media type of a name. The case of the extension does not matter.
+/// The case of the extension does not matter.
 pub fn content_type(name: &[u8]) -> &'static str {
     extension(name)
         .and_then(|extension| MimeGuess::from_ext(extension).first_raw())

@@ -1,21 +1,15 @@
 //! Files that are not in memory. A thread reads them first, so that a slow disk does not block the
 //! loop.
 //!
-//! Before a chunk of a file is sent, the first and the last byte of the chunk are read without
-//! waiting (`preadv2` with `RWF_NOWAIT`). If the kernel would have to wait for the disk, a thread
-//! of a pool reads the chunk first, so that the kernel keeps it in memory. Chunks that were found
-//! in memory are remembered while the file is open, so that the checks cost little. A file that the
-//! cache keeps is opened again after at most a second, so the chunks are then checked again. A
-//! check of a part of a chunk, as for a range, is not remembered, because it shows nothing about
-//! the rest of the chunk.
+//! Before a chunk of a file is sent, its first and its last byte are read without waiting
+//! (`preadv2` with `RWF_NOWAIT`). If the kernel would have to wait for the disk, a thread of a pool
+//! reads the chunk, so that the kernel keeps it in memory. Chunks that were found in memory are
+//! remembered while the file is open, so that the checks cost little.
 //!
-//! If the queue of chunks is full, further connections wait for a place in it. A chunk whose connection
-//! is closed is not read.
-//!
-//! The loop may still wait for the disk in some cases. If memory is short, the kernel may drop a chunk,
-//! or only its middle, between the check and the sending. The directories of a name that is opened are
-//! read by the loop, but they are small and stay in memory. Some file systems cannot read without
-//! waiting, and systems other than Linux have no such call.
+//! The loop may still wait for the disk. If memory is short, the kernel may drop a chunk, or its
+//! middle, between the check and the sending. The loop itself opens files, and reads their
+//! directories. Some file systems cannot read without waiting, and systems other than Linux have no
+//! such call.
 
 use std::{
     collections::VecDeque,
@@ -36,7 +30,7 @@ use crate::headroom::Headroom;
 /// The size of a chunk, which is the unit of checking, reading and sending.
 pub const CHUNK_BYTES: u64 = 1024 * 1024;
 
-/// The number of threads. A disk serves a few reads at a time better than one read at a time.
+/// A disk serves a few reads at a time better than one read at a time.
 pub const THREADS: usize = 4;
 
 /// The part of a limit on memory that a thread takes, in bytes: its stack, and the heap that glibc
@@ -46,11 +40,10 @@ const THREAD_BYTES: usize = (2 + 64) * 1024 * 1024;
 /// The time until the next attempt to start threads that could not start, in milliseconds.
 const RETRY_AFTER_MS: u64 = 1_000;
 
-/// The size of one read by a thread.
 const BUFFER_BYTES: usize = 64 * 1024;
 
-/// The maximum number of chunks that are being read or wait for a thread. These are enough to keep
-/// the threads busy until the loop takes their results. Further connections wait.
+/// The maximum number of chunks in the pool, whose results the loop has not taken. They keep the
+/// threads busy until the loop takes the results. Further connections wait.
 const MAX_READS: usize = 64;
 
 /// The bit of the chunk at `offset`; `None` for a chunk that is not among the first 64.
@@ -58,12 +51,12 @@ fn bit_of(offset: u64) -> Option<u64> {
     1_u64.checked_shl(u32::try_from(offset / CHUNK_BYTES).ok()?)
 }
 
-/// The bytes from `offset` to the end of its chunk.
 pub fn left_in_chunk(offset: u64) -> u64 {
     CHUNK_BYTES - offset % CHUNK_BYTES
 }
 
-/// Returns whether these bytes of a file are a whole chunk, or the whole of its shorter last one.
+/// Returns whether these bytes of a file are a whole chunk, or the whole of its shorter last one. A
+/// check of less shows nothing about the rest of the chunk.
 fn covers_chunk(offset: u64, count: u64, size: u64) -> bool {
     let end = offset + count;
     offset % CHUNK_BYTES == 0 && (end % CHUNK_BYTES == 0 || end == size)
@@ -90,18 +83,15 @@ impl OpenFile {
     }
 }
 
-/// A read of the next piece of a file from the disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DiskRead {
     #[default]
     None,
-    /// The queue of reads is full. The server tries again when there is room.
     Waiting,
     Running,
     Done,
 }
 
-/// The bytes that a connection waits for.
 #[derive(Debug)]
 struct Piece {
     file: Arc<OpenFile>,
@@ -150,8 +140,7 @@ fn can_read_now(_file: &OpenFile, _offset: u64) -> bool {
 #[derive(Debug, Default)]
 pub struct DiskReads {
     pool: Option<RecordedPool<Token, ()>>,
-    /// The time from which threads may be started, in milliseconds of the loop's clock. After a
-    /// failure it lies ahead.
+    /// The time from which threads may be started, in milliseconds of the loop's clock.
     starts_at_ms: u64,
     /// The connections whose piece is in the pool. A job does not own its piece: if the piece is no
     /// longer here, the job does nothing, and no file stays open for it.
@@ -162,9 +151,9 @@ pub struct DiskReads {
 }
 
 impl DiskReads {
-    /// Lets a thread read a piece for a connection, or adds the connection to those that wait. Returns
-    /// [`DiskRead::None`] if there are no threads, because there is no memory for them or the system
-    /// starts none.
+    /// Lets a thread read a piece for a connection, or adds the connection to those that wait.
+    /// Returns [`DiskRead::None`] if there are no threads, because there is no memory for them or
+    /// the system starts none.
     pub fn submit<L: Acceptor>(
         &mut self,
         ev: &EventLoop<L>,
@@ -231,8 +220,8 @@ impl DiskReads {
         }
     }
 
-    /// Returns a connection that waits, if the pool has room, and removes it. Call it until it returns
-    /// `None`.
+    /// Returns a connection that waits, if the pool has room, and removes it. Call it until it
+    /// returns `None`.
     pub fn next_waiting(&mut self) -> Option<Token> {
         let has_room = self.pool.as_ref()?.len() < MAX_READS;
         has_room.then(|| self.waiting.pop_front())?
@@ -278,7 +267,6 @@ mod tests {
         (reads, jobs)
     }
 
-    /// Runs the oldest job of the queue.
     fn run_next(jobs: &Jobs) {
         let mut jobs = jobs.lock().unwrap_or_else(PoisonError::into_inner);
         jobs.pop_front().expect("a job")();
@@ -312,8 +300,8 @@ mod tests {
         assert_eq!(reads.next_waiting(), None, "the result is not taken");
         assert_eq!(reads.next_done(), Some(first));
         assert_eq!(reads.next_done(), None);
-        // The first one does not take the place here, as if its chunk were in memory by now. So the
-        // second one gets it.
+        // The first of these does not submit its chunk again, as if the chunk were in memory by
+        // now. So the second gets the place.
         assert_eq!(reads.next_waiting(), Some(late[1]));
         assert_eq!(reads.next_waiting(), Some(late[2]));
         assert_eq!(
@@ -433,7 +421,6 @@ mod tests {
             offset,
             count,
         };
-        // The page is in memory from here on.
         piece.read();
         assert!(file.is_in_memory(&Outside::Direct, 0, 2));
         assert_eq!(file.in_memory.0.load(Relaxed), 0);

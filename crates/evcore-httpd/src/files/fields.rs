@@ -1,7 +1,7 @@
 //! The header fields of a request that choose the part of a file to send.
 //!
-//! For a request of a file, the head is parsed a second time to read these fields. So they cost
-//! requests for other routes nothing.
+//! For a request of a file, the head is parsed a second time to read these fields, so that they
+//! cost requests for other routes nothing.
 
 use crate::request::MAX_HEADERS;
 
@@ -94,7 +94,6 @@ fn single<'a>(values: &[&'a [u8]]) -> Option<&'a [u8]> {
 mod tests {
     use super::*;
 
-    /// Number of values of each field.
     fn counts(head: &str) -> [usize; 6] {
         let fields = Fields::parse(head.as_bytes()).expect("a head");
         assert_eq!(fields.target, "/files/a?b");

@@ -29,7 +29,7 @@ impl Files {
         }
         out.extend_from_slice(file.validators.as_bytes());
         let length = match (status, selection) {
-            // This response has no length, because it never has a body.
+            // A response of this status has no length, because it never has a body.
             (Status::NotModified, _) => {
                 write_end(out, version, keep_alive);
                 return 0;
@@ -61,7 +61,6 @@ impl Files {
     }
 }
 
-/// Writes a redirect to the same target with a `/` at the end of its path.
 pub fn write_redirect(
     out: &mut Vec<u8>,
     target: &str,

@@ -15,7 +15,6 @@ use serde::{Deserialize, Serialize};
 
 use super::{content_type::content_type, disk::ChunksInMemory};
 
-/// The last second that an HTTP date can name.
 const LAST_SECOND: i64 = 253_402_300_799;
 
 /// An open regular file. Its length, tag and date are from the time when it was opened; its bytes
@@ -24,10 +23,9 @@ const LAST_SECOND: i64 = 253_402_300_799;
 pub struct OpenFile {
     pub(super) file: File,
     pub(super) in_memory: ChunksInMemory,
-    /// The size in bytes.
     pub size: u64,
-    /// The time of the last modification, in Unix seconds; `None` if that is in the future, or if
-    /// no date can name it.
+    /// The time of the last modification, in Unix seconds; `None` if it is before 1970, after the
+    /// opening, or after the last date that HTTP can name.
     pub modified: Option<u64>,
     /// The entity tag with its quotes.
     pub etag: String,
@@ -37,7 +35,6 @@ pub struct OpenFile {
     pub validators: String,
 }
 
-/// The attributes of a regular file.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Found {
     size: u64,
@@ -69,8 +66,7 @@ impl Found {
 }
 
 impl OpenFile {
-    /// Creates the value from a file that was found and opened by this name. `now` is in Unix
-    /// seconds.
+    /// Creates the value from a file that was opened by this name. `now` is in Unix seconds.
     pub fn new(file: File, found: Found, name: &[u8], now: i64) -> Self {
         let Found {
             size,
@@ -99,8 +95,7 @@ impl AsFd for OpenFile {
 }
 
 /// Returns the entity tag, which is made of the time of the last modification and the size, as in
-/// nginx. Because the time has nanoseconds, the tag also changes if a file is written twice within
-/// a second, with the same size.
+/// nginx. The nanoseconds distinguish two writes within a second.
 fn etag(seconds: i64, nanoseconds: i64, size: u64) -> String {
     format!("\"{seconds:x}.{nanoseconds:x}-{size:x}\"")
 }
@@ -108,8 +103,7 @@ fn etag(seconds: i64, nanoseconds: i64, size: u64) -> String {
 /// Returns the [validators](OpenFile::validators). `modified` is not in the future, because RFC
 /// 9110, section 8.8.2.1, forbids a date later than that of the response.
 fn validators(etag: &str, modified: Option<i64>) -> String {
-    // With `nosniff`, a browser takes the type of the content from `Content-Type`, not from the
-    // content.
+    // With `nosniff`, a browser takes the type of the content from `Content-Type` alone.
     let mut lines =
         format!("\r\nX-Content-Type-Options: nosniff\r\nAccept-Ranges: bytes\r\nETag: {etag}");
     if let Some(seconds) = modified {
@@ -119,7 +113,6 @@ fn validators(etag: &str, modified: Option<i64>) -> String {
     lines
 }
 
-/// Converts the error of a call of the standard library that makes one system call.
 fn errno(error: io::Error) -> Errno {
     Errno::from_io_error(&error).unwrap_or(Errno::IO)
 }

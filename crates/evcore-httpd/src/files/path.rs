@@ -9,8 +9,8 @@
 //! - an encoded slash (`%2f`), because it is not a separator, and a name cannot contain it;
 //! - an encoded NUL (`%00`), and a `%` without two hexadecimal digits after it.
 //!
-//! A target is decoded once: `%252e` is the name `%2e`. Backslashes, trailing dots and all other bytes
-//! are a part of the name. A name that is too long for the system does not exist.
+//! A target is decoded once: `%252e` is the name `%2e`. Backslashes, trailing dots and all other
+//! bytes are a part of the name.
 
 /// Decodes the path of a target, without the route, into `name`. Returns whether the result is a
 /// name.

@@ -24,7 +24,7 @@ pub fn select(value: Option<&[u8]>, size: u64) -> Selection {
         .unwrap_or(Selection::Whole)
 }
 
-/// Selects the part that one range names. Returns `None` if the value is not one range.
+/// Returns `None` if the value is not one range.
 fn select_one(value: &[u8], size: u64) -> Option<Selection> {
     let (unit, range) = split(value, b'=')?;
     if !unit.eq_ignore_ascii_case(b"bytes") {

@@ -1,10 +1,10 @@
 //! The directory beneath which files are opened.
 //!
 //! On Linux, since 5.6, the kernel resolves a name beneath the directory in one call (`openat2`
-//! with `RESOLVE_BENEATH`). Symbolic links are followed if they are relative and do not leave the
-//! directory. No rename during the call leads outside. On other systems, and where the kernel or a
-//! sandbox refuses `openat2`, `walk` opens one component after another, and follows no symbolic
-//! link at all.
+//! with `RESOLVE_BENEATH`). It follows symbolic links that are relative and do not leave the
+//! directory, and no rename during the call leads outside. On other systems, and where the kernel
+//! or a sandbox refuses `openat2`, `walk` opens one component after another, and follows no
+//! symbolic link at all.
 //!
 //! A FIFO or a device is opened for a moment, without waiting, because only an open file can be
 //! examined without a race.
@@ -25,11 +25,9 @@ pub const FILE_FLAGS: OFlags = OFlags::RDONLY
     .union(OFlags::NONBLOCK)
     .union(OFlags::NOCTTY);
 
-/// A directory beneath which files are opened.
 #[derive(Debug)]
 pub struct Root {
     dir: OwnedFd,
-    /// True if the kernel resolves names beneath the directory.
     is_resolved_by_kernel: bool,
 }
 
@@ -47,19 +45,18 @@ impl Root {
         })
     }
 
-    /// Returns the same directory, whose names are resolved without the kernel's help.
     #[cfg(test)]
     pub fn walked(mut self) -> Self {
         self.is_resolved_by_kernel = false;
         self
     }
 
-    /// Opens the file of this name, to read it. The file may be of any kind. A directory is opened
-    /// even if it cannot be read.
+    /// Opens the file of this name, of whatever kind, to read it. A directory is opened even if it
+    /// cannot be read.
     ///
     /// # Errors
     ///
-    /// The errors of `openat2`.
+    /// The errors of `openat2` or `openat`.
     pub fn open_file(&self, name: &[u8]) -> io::Result<OwnedFd> {
         match self.open_with(name, FILE_FLAGS) {
             // A directory that may be searched but not listed can still have files to serve.
@@ -90,14 +87,14 @@ mod kernel {
 
     use super::DIRECTORY_FLAGS;
 
-    /// The number of attempts to resolve a name. An attempt may fail because of a rename meanwhile.
+    /// The number of attempts to resolve a name. A rename meanwhile may make an attempt fail.
     const ATTEMPTS: u32 = 8;
 
-    /// The rules for links. A link of `/proc`, which a mount may put beneath the root, is refused,
-    /// because it can lead anywhere.
+    /// A magic link, which a mount of `/proc` beneath the root would have, is refused, because it
+    /// can lead anywhere.
     const RESOLVE: ResolveFlags = ResolveFlags::BENEATH.union(ResolveFlags::NO_MAGICLINKS);
 
-    /// Returns whether `openat2` works. A sandbox may refuse it by EPERM or ENOSYS.
+    /// A sandbox may refuse `openat2` by EPERM or ENOSYS.
     pub fn is_available(dir: &OwnedFd) -> bool {
         open(dir, b".", DIRECTORY_FLAGS).is_ok()
     }

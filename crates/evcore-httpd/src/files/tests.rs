@@ -14,7 +14,6 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// An open file for tests.
 pub(crate) fn open_file() -> Arc<OpenFile> {
     let file = File::open("Cargo.toml").expect("cargo runs the tests beside it");
     let found = Found::of(&file).expect("it can be looked at");
@@ -22,13 +21,10 @@ pub(crate) fn open_file() -> Arc<OpenFile> {
     Arc::new(OpenFile::new(file, found, b"a", i64::MAX))
 }
 
-/// The node at a path of the tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Node {
-    /// A file with this content.
     File(String),
     Dir,
-    /// A symbolic link to a target.
     Link(String),
 }
 
@@ -159,7 +155,6 @@ fn files(root: &Path) -> Files {
     files.expect("a root")
 }
 
-/// The content that is sent for a target.
 fn content(files: &mut Files, target: &str) -> Option<String> {
     let file = files.find(target, &Clock::system()).ok()?;
     let mut bytes = vec![0; usize::try_from(file.size).expect("it is small")];
@@ -340,7 +335,6 @@ fn a_file_is_opened_once_a_second() {
     assert_eq!(find(0).expect("errors are not kept").size, 5);
 }
 
-/// Sets the time of the last modification of `top/a`.
 fn set_modified(tree: &Tree, modified: SystemTime) {
     let mut options = fs::File::options();
     let file = options.write(true).open(tree.scratch.file("top/a"));

@@ -24,12 +24,12 @@ const DONE: u16 = 3;
 const TCP: u8 = 6;
 const LISTEN: u32 = 1 << 10;
 
-/// The header of a message: its length, kind, flags, number and sender.
+/// The length of a message's header: its length, kind, flags, number and sender.
 const HEADER: usize = 16;
-/// Length of a request: family, protocol, states, and the id of a socket, which stays zero.
+/// The length of a request: family, protocol, states, and the id of a socket, which stays zero.
 const QUESTION: usize = 56;
-/// Length of a listener in an answer: family, state, addresses, a time, two queue lengths, user,
-/// inode.
+/// The length of a listener in an answer: family, state, addresses, a time, two queue lengths,
+/// user, inode.
 const ANSWER: usize = 72;
 
 // Places in an answer.
@@ -38,7 +38,6 @@ const PORT: usize = 4;
 const IP: usize = 8;
 const WAITING: usize = 56;
 
-/// The number of clients that wait at listeners with these addresses.
 pub(super) fn waiting(addresses: &[SocketAddr]) -> Option<u64> {
     let flags = SocketFlags::CLOEXEC;
     let family = AddressFamily::NETLINK;
@@ -46,8 +45,7 @@ pub(super) fn waiting(addresses: &[SocketAddr]) -> Option<u64> {
     let mut sum = 0;
     for family in [AddressFamily::INET, AddressFamily::INET6] {
         ask(&socket, family, |address, waiting| {
-            // `own` may have an IPv6 scope, and `address` has none. So only the IP and the port are
-            // compared.
+            // `own` may have an IPv6 scope, and `address` has none.
             let same = |own: &SocketAddr| (own.ip(), own.port()) == (address.ip(), address.port());
             if addresses.iter().any(same) {
                 sum += u64::from(waiting);
@@ -89,7 +87,6 @@ fn ask(
                     }
                 }
             }
-            // Messages begin at multiples of 4.
             rest = rest.get(length.next_multiple_of(4)..).unwrap_or_default();
         }
     }

@@ -1,4 +1,4 @@
-//! The values of options, and their parsers. The error message of a parser lists the allowed values.
+//! The values of options, and their parsers, whose error messages describe the allowed values.
 
 use std::{
     ffi::OsString, fmt, ops::RangeInclusive, os::unix::ffi::OsStrExt, str::FromStr, time::Duration,
@@ -55,7 +55,6 @@ impl LogLevel {
     }
 }
 
-/// The parser of a number in a range.
 pub(super) fn number<N>(range: RangeInclusive<N>) -> impl Fn(&str) -> Result<N, String> + Clone
 where
     N: FromStr + PartialOrd + fmt::Display + Clone,
@@ -100,7 +99,6 @@ pub(super) fn poller(value: &str) -> Result<AutoOr<BackendKind>, String> {
     }
 }
 
-/// Parses the name of a file in a directory.
 pub(super) fn component(value: OsString) -> Result<OsString, String> {
     let bytes = value.as_bytes();
     if matches!(bytes, b"" | b"." | b"..") || bytes.contains(&b'/') {

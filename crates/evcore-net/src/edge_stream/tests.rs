@@ -3,7 +3,7 @@ use std::cell::Cell;
 use super::*;
 use crate::Address;
 
-/// A stream with bytes to receive and room to send. It counts its calls.
+/// A stream that counts its calls.
 #[derive(Debug, Default)]
 struct Fake {
     data: Cell<usize>,
@@ -12,7 +12,6 @@ struct Fake {
 }
 
 impl Fake {
-    /// Takes at most `wanted` of the bytes or places that are left.
     fn take(&self, left: &Cell<usize>, wanted: usize) -> io::Result<usize> {
         self.calls.set(self.calls.get() + 1);
         let taken = left.get().min(wanted);
@@ -42,7 +41,6 @@ impl Transport for Fake {
     }
 }
 
-/// A loop that records the calls of a stream.
 #[derive(Default)]
 struct Loop {
     turn: u64,

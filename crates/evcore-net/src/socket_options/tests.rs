@@ -12,7 +12,6 @@ use crate::loopback::{LOCALHOST, accept_one};
 use crate::socket_option::SocketOption;
 use crate::{ConnectOptions, Error, Listener, Stream};
 
-/// The accepted and the connected end of a connection. Both have the options.
 fn both_ends(options: &SocketOptions, address: SocketAddr) -> Result<[Stream; 2], Error> {
     let listener = Listener::builder().socket(options.clone()).bind(address)?;
     let connect = ConnectOptions::new().socket(options.clone());
@@ -20,10 +19,11 @@ fn both_ends(options: &SocketOptions, address: SocketAddr) -> Result<[Stream; 2]
     Ok([accept_one(&listener).0, client])
 }
 
-/// Options of which one is set, the row of that option, and the value that the kernel returns for it.
+/// Options of which one is set, the row of that option, and the value that the kernel returns for
+/// it.
 type Case = (SocketOptions, &'static SocketOption, i32);
 
-/// Every option whose value is a number, and that any user may set.
+/// The options with a number that any user may set.
 fn cases() -> [Case; 12] {
     let new = SocketOptions::new;
     let time = Duration::from_millis(61_001);
@@ -59,7 +59,7 @@ fn cases() -> [Case; 12] {
     ]
 }
 
-/// Every option whose value is a number, and that needs a privilege.
+/// The options with a number that need a privilege, at least on some kernels.
 fn privileged_cases() -> [Case; 3] {
     let new = SocketOptions::new;
     [

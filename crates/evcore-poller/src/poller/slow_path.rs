@@ -40,12 +40,11 @@ impl Poller {
         }
     }
 
-    /// Adds ready descriptors without waiting, if there is room.
     fn add_ready(&mut self, events: &mut Events) {
         let before = events.len();
         if events.remaining() > 0 {
-            // Returning the error here would lose the refusals. If it lasts, the next wait returns
-            // it.
+            // Returning the error here would lose the refusals. If the error lasts, a later wait
+            // returns it.
             let _ = (*self.backend).wait(events.into(), Some(Duration::ZERO));
         }
         self.check_wake(events);
@@ -91,7 +90,6 @@ impl Poller {
         self.finish(waited, events, None, None)
     }
 
-    /// Ends a wait on epoll whose call has failed.
     #[cfg(any(target_os = "linux", target_os = "android"))]
     #[cold]
     #[inline(never)]

@@ -11,8 +11,8 @@ use crate::{
 };
 
 impl Poller {
-    /// Handles a wait that only stale events have ended. Its error [`Error::Interrupted`] continues
-    /// the wait.
+    /// Handles a wait that only stale events have ended. The error [`Error::Interrupted`] makes the
+    /// caller continue the wait, unless the buffer is raw.
     #[cold]
     pub(super) fn skip_stale(&mut self, events: &mut Events) -> Result<()> {
         if self.rebuild_set() {
@@ -24,8 +24,8 @@ impl Poller {
         Ok(())
     }
 
-    /// Completes all events except the first `from`, and drops the stale ones. Returns how many it
-    /// has dropped.
+    /// Completes all events except the first `from`, and drops the stale ones. Returns the number
+    /// of dropped events.
     pub(super) fn complete(&mut self, events: &mut Events, from: usize) -> usize {
         if self.registry.are_plain(events) {
             return 0;
@@ -35,9 +35,9 @@ impl Poller {
         before - events.len()
     }
 
-    /// Gives the backend a new set with only the present registrations. Returns false if the
-    /// backend makes no new set, most likely because no descriptor is left. Then the wait ends
-    /// early, and the next wait tries again.
+    /// Gives the backend a new set with only the present registrations. Returns false if that
+    /// fails, most likely because no descriptor is left. Then the wait ends early, and a later wait
+    /// tries again.
     fn rebuild_set(&mut self) -> bool {
         if !self.backend.reset().unwrap_or(false) {
             return false;

@@ -29,7 +29,7 @@ const ALL: Capabilities = Capabilities {
     batches_changes: false,
     simulated: false,
 };
-/// The capabilities of poll.
+/// The capabilities of select.
 const NOTHING: Capabilities = Capabilities {
     edge: false,
     oneshot: false,
@@ -41,11 +41,10 @@ const NOTHING: Capabilities = Capabilities {
 
 #[derive(Debug, Default)]
 struct FakeState {
-    /// The calls since the last check.
     calls: Vec<Call>,
     /// The results of the next waits. Later waits return nothing, at once.
     answers: VecDeque<Answer>,
-    /// Keys that `add` and `modify` refuse.
+    /// Keys for which `add`, `modify` and `remove` fail.
     refuses: Vec<u64>,
 }
 
@@ -178,7 +177,6 @@ impl Poller {
     }
 }
 
-/// A poller and the state of its fake backend.
 struct Fixture {
     poller: Poller,
     state: Arc<Mutex<FakeState>>,
@@ -219,7 +217,7 @@ impl Fixture {
         self.poller.registry.verify();
     }
 
-    /// Waits; the backend returns `answer`. Returns the events.
+    /// Waits, and the backend returns `answer`. Returns the events.
     fn wait(&mut self, answer: Answer) -> Vec<(u64, Ready)> {
         self.state().answers.push_back(answer);
         self.idle()
@@ -236,7 +234,6 @@ impl Fixture {
             .collect()
     }
 
-    /// The backend's calls since the last check.
     fn calls(&self) -> Vec<Call> {
         std::mem::take(&mut self.state().calls)
     }

@@ -1,8 +1,8 @@
 //! A backend of any kind. epoll, the usual one, is called directly, and every other backend through
 //! `dyn Backend`.
 //!
-//! The three calls in a connection's life are methods of [`AnyBackend`], so that the compiler
-//! inlines epoll's code. For most other calls it derefs to `dyn Backend`.
+//! The calls in a connection's life are methods of [`AnyBackend`], so that the compiler inlines
+//! epoll's code. For most other calls it derefs to `dyn Backend`.
 
 use std::ops::{Deref, DerefMut};
 use std::time::Duration;
@@ -42,8 +42,8 @@ impl AnyBackend {
         }
     }
 
-    /// Removes a registration before its descriptor is closed. `old` returns the registration. It
-    /// is not called for epoll, which needs no removal.
+    /// Removes a registration before its descriptor is closed. `old` makes the registration, and is
+    /// not called for epoll, which needs no removal.
     #[inline(always)]
     pub(crate) fn remove_before_close(&mut self, old: impl FnOnce() -> Registration) {
         match self {
@@ -53,9 +53,8 @@ impl AnyBackend {
         }
     }
 
-    /// Waits on epoll, and replaces the events. Does nothing on another backend.
-    ///
-    /// The waker's event is left among the events: see [`take_wake`](Self::take_wake).
+    /// Waits on epoll, and replaces the events. Does nothing on another backend. The waker's event
+    /// is left among the events: see [`take_wake`](Self::take_wake).
     #[inline(always)]
     pub(crate) fn refill(&mut self, events: &mut Events, timeout: Option<Duration>) -> Refill {
         match self {
@@ -68,7 +67,6 @@ impl AnyBackend {
         }
     }
 
-    /// Sets the parameters of epoll's busy polling.
     pub(crate) fn set_busy_poll(&mut self, parameters: BusyPoll) -> Result<()> {
         match self {
             #[cfg(any(target_os = "linux", target_os = "android"))]
@@ -80,7 +78,8 @@ impl AnyBackend {
         }
     }
 
-    /// Removes the waker's event from `events`, if [`refill`](Self::refill) has left it there.
+    /// Removes the waker's event if [`refill`](Self::refill) has left it among `events`, and
+    /// records the wake. Fails with [`Error::Interrupted`] if there is nothing to report.
     #[cold]
     pub(crate) fn take_wake(&mut self, events: &mut Events) -> Result<()> {
         match self {

@@ -25,11 +25,9 @@ pub(super) fn chunked_wait<E>(
     }
 }
 
-/// Converts `timeout` to milliseconds, rounded up so that no wait ends early; -1 waits without
-/// limit.
-///
-/// The result is at most [`LONGEST_IN_MS`]; a longer time is cut to that.
-// Linux and FreeBSD have `ppoll`, and so need no milliseconds.
+/// Converts `timeout` to milliseconds, rounded up so that no wait ends early, and limited to
+/// [`LONGEST_IN_MS`]. `None` becomes -1, which waits without limit.
+// Linux, Android and FreeBSD have `ppoll`, and need no milliseconds.
 #[cfg(any(
     test,
     not(any(target_os = "linux", target_os = "android", target_os = "freebsd"))

@@ -1,9 +1,9 @@
 //! The epoll backend, for Linux. A *set* is an epoll instance.
 //!
 //! Calls go through rustix, which inlines the system call, so that the wait saves no registers. The
-//! exception is `epoll_pwait2`, because rustix does not remember that it has to fall back. (With
-//! its feature `linux_5_11` rustix needs no fallback, but Cargo unifies features, so a library must
-//! not enable it. If another crate enables it, every wait is an `epoll_pwait2`.)
+//! exception is `epoll_pwait2`, because rustix does not remember a kernel's refusal. (Its feature
+//! `linux_5_11` makes every wait an `epoll_pwait2`. Cargo unifies features, so a library must not
+//! enable it.)
 
 #![allow(
     unsafe_code,
@@ -57,7 +57,7 @@ pub(crate) struct Epoll {
     wake: WakeChannel,
     /// True for [`BackendKind::EpollMasked`], which does not use the kernel's `Edge`.
     masks_edge: bool,
-    /// False after the kernel has shown that it has no `epoll_pwait2`.
+    /// False after the system has refused `epoll_pwait2`.
     has_pwait2: bool,
     /// The parameters that a new set also gets.
     busy_poll: Option<BusyPoll>,
@@ -128,7 +128,6 @@ impl Epoll {
         self.insert(registration)
     }
 
-    /// Handles the refusal of an `insert`.
     #[cold]
     fn add_refused(&self, registration: &Registration, refusal: Errno) -> Result<()> {
         let result = match refusal {
@@ -140,7 +139,7 @@ impl Epoll {
             match errno {
                 // It is the waker's descriptor, because `replace` has replaced any other entry.
                 Errno::EXIST => Error::AlreadyWatched { fd },
-                // A regular file or a directory, which is always ready.
+                // A file without readiness, such as a regular file or a directory.
                 Errno::PERM => Error::NotPollable {
                     fd,
                     kind: self.kind(),
@@ -154,8 +153,8 @@ impl Epoll {
     /// of a microsecond less than `epoll_pwait2` if it does not sleep, because the kernel has no
     /// structure to copy and check.
     ///
-    /// To use that call, a timeout of a second or more is rounded up. The kernel ends such a wait
-    /// up to a thousandth of its length late anyway, to join its timer with others.
+    /// To use that call, a timeout from a second to 24 days is rounded up. The kernel ends such a
+    /// wait up to a thousandth of its length late anyway, to join its timer with others.
     #[inline]
     fn is_in_ms(&self, timeout: Duration) -> bool {
         let seconds = timeout.as_secs();
@@ -221,7 +220,7 @@ impl Epoll {
         Ok(n)
     }
 
-    /// Makes one system call that adds events behind the first `kept`, and returns their number.
+    /// Makes one system call that puts events behind the first `kept`, and returns their number.
     /// `timeout` is at most [`LONGEST_IN_MS`], and is rounded up to a whole number of milliseconds.
     #[inline(always)] // into the wait
     fn wait_in_ms(
@@ -248,7 +247,7 @@ impl Epoll {
         Ok(n)
     }
 
-    /// Waits, and replaces all events. An event of the waker is left in the buffer.
+    /// Waits, and replaces all events. The waker's event is left among them.
     #[inline(always)] // into the poller's wait, which consists mostly of it
     pub(super) fn refill(&mut self, events: &mut Events, timeout: Option<Duration>) -> Refill {
         // The number of events is dropped, because the buffer has it. Without the number, the
@@ -266,7 +265,9 @@ impl Epoll {
         }
     }
 
-    /// Removes the waker's event from `events`, if it is there.
+    /// Removes the waker's event from `events`, if it is there, and records the wake. Fails with
+    /// [`Error::Interrupted`] if the wake was reported before and no other event is left, so that
+    /// the wait goes on.
     #[cold]
     pub(super) fn take_wake(&mut self, events: &mut Events) -> Result<()> {
         let count = events.len();
@@ -277,7 +278,6 @@ impl Epoll {
         if self.wake.acknowledge() {
             events.set_woken();
         } else if events.is_empty() {
-            // The wake was reported before its event came, and nothing else has ended the wait.
             return Err(Error::Interrupted);
         }
         Ok(())
@@ -334,7 +334,7 @@ impl Backend for Epoll {
 
     fn wait(&mut self, events: EventSink<'_>, timeout: Option<Duration>) -> Result<()> {
         let events = events.into_events();
-        // The waker's event takes one place in the buffer. The next wait reports an event that did
+        // The waker's event takes one place in the buffer. A later wait reports an event that did
         // not fit because of that.
         let waited = match timeout {
             Some(timeout) if !self.is_in_ms(timeout) => self.wait_in_ns(events, timeout),
@@ -439,7 +439,7 @@ pub(super) struct KernelTimespec {
 }
 
 impl From<Duration> for KernelTimespec {
-    /// Converts a timeout, limited to the kernel's range of 292 thousand million years.
+    /// Converts a timeout, and limits it to 64 bits of seconds.
     fn from(timeout: Duration) -> Self {
         Self {
             seconds: i64::try_from(timeout.as_secs()).unwrap_or(i64::MAX),
@@ -448,14 +448,13 @@ impl From<Duration> for KernelTimespec {
     }
 }
 
-/// Returns whether the waker's key is among keys whose bits have this union. No other key has bits
-/// above `MAX_ID` in its low half.
+/// Returns whether `keys`, the bitwise union of some keys, includes the waker's key. Only that key
+/// has bits above `MAX_ID` in its low half.
 #[inline]
 fn is_wake(keys: u64) -> bool {
     keys & ID_BITS > u64::from(MAX_ID)
 }
 
-/// The error of a wait whose call has failed.
 #[cold]
 pub(crate) fn failed(errno: Errno) -> Error {
     Error::of_wait("epoll_wait", errno)
@@ -472,7 +471,6 @@ mod tests {
         epoll
     }
 
-    /// The time, the budget and the preference that a set has.
     fn busy_poll_of(epoll: &Epoll) -> (u32, u16, u8) {
         const EPIOCGPARAMS: ioctl::Opcode = ioctl::opcode::read::<Parameters>(0x8a, 2);
         // SAFETY: the call writes a `Parameters`, which has the layout of the kernel's

@@ -49,7 +49,6 @@ pub(super) enum Call {
     Write(Vec<(RawFd, c_short)>),
     /// The greatest number of events (poll: the number of entries), and the timeout.
     Wait(usize, Option<Duration>),
-    /// The changes, and the timeout.
     Kevent(Vec<Change>, Option<Duration>),
 }
 
@@ -63,11 +62,10 @@ pub(super) struct Machine {
     pub(super) port: port::Port,
     pub(super) device: devpoll::Device,
     pub(super) queue: kqueue::Queue,
-    /// The array of the last call of poll.
     array: Vec<libc::pollfd>,
     /// The numbers that the kernel refuses to watch.
     pub(super) refuses: Vec<RawFd>,
-    /// The errors of the next waits. A wait with an error does nothing; one with `None` works.
+    /// The errors of the next waits. A wait with an error fails; one with `None` works.
     pub(super) ends: VecDeque<Option<Errno>>,
     /// The time that calls would have waited until their timeouts. (It is added up, and does not
     /// pass.)
@@ -77,9 +75,7 @@ pub(super) struct Machine {
     calls: Vec<Call>,
 }
 
-/// The files, as a test changes them.
 impl Machine {
-    /// Opens a file, with nothing ready.
     pub(super) fn open(&mut self, fd: RawFd) {
         self.last_file += 1;
         self.open_in_place(fd);
@@ -92,7 +88,6 @@ impl Machine {
         self.open_as(fd, self.last_file);
     }
 
-    /// Opens the number `fd` for the file of the number `of`.
     pub(super) fn duplicate(&mut self, of: RawFd, fd: RawFd) {
         self.open_as(fd, self.numbers[&of]);
     }
@@ -160,7 +155,7 @@ impl Machine {
         calls.into_iter().filter(is_ours).collect()
     }
 
-    /// The model's files that the kernel watches, each with its flags.
+    /// Returns the model's files that the kernel watches, each with its flags.
     pub(super) fn watched(&self) -> Vec<(RawFd, c_short)> {
         let array = self.array.iter().map(|entry| (entry.fd, entry.events));
         let of_poll = array.filter(|(fd, _)| *fd >= FIRST);
@@ -173,7 +168,6 @@ impl Machine {
         all
     }
 
-    /// The file of an open number.
     fn file(&self, fd: RawFd) -> Option<u64> {
         if fd >= FIRST {
             return self.numbers.get(&fd).copied();
@@ -220,7 +214,6 @@ impl Machine {
         Ok(count)
     }
 
-    /// Looks at each entry of an array, as poll does.
     fn look(&self, array: &mut [libc::pollfd]) -> usize {
         for entry in &mut *array {
             let flags = entry.events | UNREQUESTED;
@@ -231,7 +224,6 @@ impl Machine {
     }
 }
 
-/// The kernel, as the backend and its test see it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct FakeKernel {
     machine: Arc<Mutex<Machine>>,
@@ -262,7 +254,6 @@ impl poll::Sys for FakeKernel {
     }
 }
 
-/// Converts a timeout in milliseconds to the form in which calls are recorded.
 fn recorded(ms: c_int) -> Option<Duration> {
     u64::try_from(ms).ok().map(Duration::from_millis)
 }

@@ -1,8 +1,8 @@
 //! Detects, without a system call, a forked child of the process that made a poller.
 //!
-//! A forked child shares its parent's epoll set, so its removals affect the parent. It does not
-//! inherit a kqueue, and has no access to an inherited `/dev/poll`. So a poller records the process
-//! that made it, and refuses to work in another one.
+//! A forked child shares its parent's epoll set, so the child's removals would affect the parent. A
+//! child does not inherit a kqueue, and has no access to an inherited `/dev/poll`. So a poller
+//! refuses to work in a forked child.
 //!
 //! The C library's `fork` calls the function that [`ForkGuard::new`] registers. A child that was
 //! made without `fork`, by a bare `clone` or by `vfork`, is not detected.
@@ -27,7 +27,6 @@ pub(crate) struct ForkGuard {
 }
 
 impl ForkGuard {
-    /// A guard for this process.
     pub(crate) fn new() -> Self {
         static REGISTERED: Once = Once::new();
         REGISTERED.call_once(|| {
@@ -58,7 +57,6 @@ impl ForkGuard {
         FORKS.load(Ordering::Relaxed) != self.forks
     }
 
-    /// Checks that this is the process that made the poller.
     #[inline]
     pub(crate) fn check(self) -> Result<()> {
         if self.is_in_child() {

@@ -5,18 +5,17 @@
 //! `io_uring/io_uring.c`) and from tests:
 //!
 //! - A request without `IORING_POLL_ADD_MULTI` completes once: with the readiness when it is
-//!   submitted, or with the first wake-up. `Level` and `Oneshot` are such requests. After the
-//!   report of a `Level`, the next wait makes its request again, which completes at once if the
-//!   descriptor is still ready. (`IORING_POLL_ADD_LEVEL` is in the kernel's header, but a request
-//!   with it is refused.)
+//!   submitted, or with the first wake-up. `Level` and `Oneshot` begin with such a request. After
+//!   the report of a `Level`, its request is made again, and completes at once if the descriptor is
+//!   still ready. (`IORING_POLL_ADD_LEVEL` is in the kernel's header, but a request with it is
+//!   refused.)
 //! - Each request also completes when the peer has ended its side (`EPOLLRDHUP`), even if the
 //!   request does not have that flag. A `Level` or a `Oneshot` that does not report this continues
 //!   with a multishot request, because another one-shot request would complete at once, again and
 //!   again.
 //! - A wake-up completes a request only if the two have a flag in common other than `EPOLLPRI`. The
-//!   wake-up for priority data has `EPOLLIN` too. So a request for priority data has `EPOLLIN`,
-//!   too. Data that the registration does not watch for is not reported; nor is the end of the
-//!   peer's side.
+//!   wake-up for priority data has `EPOLLIN` too, so a request for priority data also has
+//!   `EPOLLIN`. Data that the registration does not watch for is not reported.
 //! - A multishot request implements `Edge`. It completes with the present readiness, and then with
 //!   each wake-up, without another call. It ends when the completion queue is full, or when the
 //!   wake-up comes from another ring, and is then made again. It also ends if nothing can wake the
@@ -26,21 +25,21 @@
 //!   is made.
 //! - The completion of a wake-up has the flags that the waking driver passed, and the descriptor is
 //!   not evaluated again. By the time of the wait, the data may have been read. A wake-up for data
-//!   also claims priority data. One `poll` checks all completions that may be stale, except those
-//!   of an `Edge`, which is a hint, so that its reader may get `WouldBlock`.
+//!   also claims priority data. So `poll` checks claimed priority data, and completions that may be
+//!   stale. An `Edge` is reported unchecked if it claims no priority data, because it is a hint,
+//!   whose reader may get `WouldBlock`.
 //! - A completion may be stale only if its wake-up came before this wait, because this thread
 //!   cannot have used up later readiness. A flag in the shared memory shows whether there was such
 //!   a wake-up.
 //! - A request holds its file. Closing the descriptor does not close the file before the request is
-//!   cancelled. So a removal cancels the request at once, by a call, if there is one.
+//!   cancelled. So a removal cancels the request at once, by a call.
 //! - `IORING_OP_ASYNC_CANCEL` marks a request, whose next deferred work then ends it. This works
 //!   even while a wake-up is pending. (`IORING_OP_POLL_REMOVE` and its `IORING_POLL_UPDATE_EVENTS`
 //!   are refused with `EALREADY` then. Under load this is the usual case, because a call submits
-//!   before it does deferred work.) A removal repeats its call while deferred work is left.
+//!   before it does deferred work.) A removal repeats its call until the request's work is done.
 //! - A request releases its file when its work is done, even if the completion queue is full,
-//!   because then only a copy of the completion waits outside of the queue. A later call moves the
-//!   copy into the queue, after other completions were taken. So a removal makes no call for the
-//!   copy.
+//!   because only a copy of the completion then waits outside of the queue. So a removal makes no
+//!   call for the copy.
 //! - Completions keep the order in which they were made, even if they overflow. A call first makes
 //!   the completions of new requests, and then does deferred work. So a wait with a full batch does
 //!   the work that is left. Otherwise the next wait's requests for sources that are still ready
@@ -51,26 +50,26 @@
 //! - A cancelled request makes one completion, which must not end a wait. So for each cancellation
 //!   the wait requires one more completion. A cancellation that finds no request makes a completion
 //!   itself; in that case the request has already completed.
-//! - A change is a cancellation and a new request, which the call of the wait submits.
 //! - A call with requests that ends by its timeout or by a signal does not report which of the two
 //!   it was. There are then fewer completions than requested, and the clock shows whether the
 //!   timeout has passed.
 //! - Completions that report nothing may end a call. Then the wait goes on for the time that is
-//!   left. So it reads the clock before a call that may block for a limited time.
+//!   left, so it reads the clock before a call that may block for a limited time.
 //! - A call may be refused for now: with `EAGAIN` if there is no memory for a request, with `EBUSY`
-//!   (which no tried kernel returned) if completions have to be taken first. The call is repeated
-//!   for about a second.
-//! - A call does the deferred work of some twenty wake-ups; the wait goes on while there is more.
+//!   (which no tried kernel returned) if there is no room for completions. The call is repeated for
+//!   about a second, unless completions can be taken.
+//! - Since Linux 6.13, a call does the deferred work of only some twenty wake-ups
+//!   (`IO_LOCAL_TW_DEFAULT_MAX`), so a wait may make several calls.
 //! - Exclusive requests (`EPOLLEXCLUSIVE`) are accepted, but they take a wake-up even if their
 //!   worker is busy, whereas an epoll set passes it on to a worker that waits. So the backend has
 //!   no [`exclusive`](Capabilities::exclusive) registrations.
 //! - Only the thread that opened the ring may enter it, and its requests end with that thread. If
-//!   the poller has moved to another thread, its next call opens a new ring and makes all requests
-//!   again.
+//!   the poller has moved to another thread, its next call opens a new ring, and its next wait
+//!   makes all requests again.
 //! - A ring that is closed ends its requests a moment later, on a thread of the kernel. This
-//!   releases the files of a poller that is dropped in another thread than its ring's, of a ring
-//!   whose poller has moved to another thread, and of a process that exits without a drop. The
-//!   kernel needs linear time for that, since it goes through all requests once.
+//!   releases the files if no cancellation can: after a drop in another thread than the ring's,
+//!   after a move to another thread, and after an exit without a drop. The kernel needs linear time
+//!   for that, since it goes through all requests once.
 //! - A forked child shares the memory of the queues. It must not touch them, so it does not cancel
 //!   requests either.
 
@@ -109,12 +108,12 @@ use request::{Completion, Request};
 use ring::{Entered, Ring};
 use table::Table;
 
-/// The name of the waker's request. No registration's request has so high a number.
+/// The name of the waker's request. Its number is above the highest number of other requests.
 const WAKE: u64 = u64::MAX;
 /// The name of the requests that cancel others.
 const CANCEL: u64 = u64::MAX - 1;
 
-/// A call does the deferred work of more wake-ups than this, and of fewer than twice this number.
+/// A call does at least the deferred work of this many wake-ups.
 const WORK_OF_CALL: usize = 16;
 
 pub(super) struct IoUring {
@@ -127,14 +126,14 @@ pub(super) struct IoUring {
     is_submitted: bool,
     /// Number of cancellations whose completion has not come.
     cancellations_pending: u32,
-    /// Readiness that must be checked: ids with the claimed readiness, and the entries for `poll`.
-    // Invariant: both have the same length, and are empty between waits.
+    /// Ids whose readiness must be checked, each with the claimed readiness; and the entries for
+    /// `poll`.
+    // Invariant: both are empty between waits.
     unchecked: Vec<(usize, Ready)>,
     poll_entries: Vec<libc::pollfd>,
     fork_guard: ForkGuard,
 }
 
-/// The state of the queues when a wait began.
 #[derive(Clone, Copy, Debug)]
 struct Before {
     /// True if there already were wake-ups or completions, which may be stale.
@@ -172,7 +171,6 @@ impl IoUring {
         Ok(())
     }
 
-    /// Queues all changes.
     #[inline(never)]
     fn queue_changes(&mut self) -> Result<(), Errno> {
         let has_ended_edges = self.table.take_ended_edges();
@@ -214,7 +212,6 @@ impl IoUring {
         Ok(())
     }
 
-    /// Queues cancellations, at most `most` of them.
     fn queue_cancellations(&mut self, most: usize) -> Result<(), Errno> {
         let count = most.min(self.table.cancelled());
         for _ in 0..count {
@@ -227,7 +224,7 @@ impl IoUring {
         Ok(())
     }
 
-    /// Fails if this is the descriptor of the waker, which the ring watches itself.
+    /// Refuses the descriptor of the waker, which the ring watches itself.
     fn refuse_own_waker(&self, fd: RawFd) -> Result<()> {
         if fd == self.wake.as_fd().as_raw_fd() {
             return Err(Error::AlreadyWatched { fd });
@@ -238,7 +235,7 @@ impl IoUring {
     /// Ends a registration, and releases its file.
     fn leave(&mut self, old: &Registration) -> Result<()> {
         self.table.leave(old);
-        // A full batch may have ended the last wait before the work of its cancellations was done.
+        // The work of an earlier cancellation may be left.
         let is_pending = self.cancellations_pending > 0 && self.ring.has_work();
         let holds_file = self.table.cancelled() > 0 || is_pending;
         if !holds_file || self.fork_guard.is_in_child() {
@@ -254,11 +251,12 @@ impl IoUring {
         }
     }
 
-    /// Cancels the requests of all registrations, which releases their files.
+    /// Cancels the requests of all registrations, which releases their files. A forked child
+    /// cancels nothing.
     ///
     /// The kernel searches for a request in one of some hundred lists, from the newest on, and
     /// walks over cancelled ones, too, until their work is done. So the newest are cancelled first,
-    /// in groups whose work fits into one call. A forked child cancels nothing.
+    /// in groups whose work fits into one call.
     fn cancel_all(&mut self) -> Result<(), Errno> {
         if self.fork_guard.is_in_child() {
             return Ok(());
@@ -271,15 +269,14 @@ impl IoUring {
         self.finish_work()
     }
 
-    /// Submits the cancellations, and does the deferred work until they have ended their requests.
     fn finish_cancellations(&mut self) -> Result<(), Errno> {
         self.queue_cancellations(usize::MAX)?;
         self.ring.enter(0, None)?;
         self.finish_work()
     }
 
-    /// Does all deferred work. Completions that wait outside of the queue stay there, because no
-    /// call can move them while the queue is full. They hold no file.
+    /// Does the deferred work of all requests. Completions that wait outside of the queue may stay
+    /// there, because they hold no file.
     fn finish_work(&mut self) -> Result<(), Errno> {
         // The work is done in its order of arrival, and each request has at most one piece. So this
         // bound is enough, whatever peers add later.
@@ -291,7 +288,7 @@ impl IoUring {
         Ok(())
     }
 
-    /// Drops the first completions while they report nothing.
+    /// Drops completions from the front of the queue while they report nothing.
     fn drop_stale(&mut self) {
         while let Some(completion) = self.ring.first() {
             if completion.name == WAKE || self.table.id_of(completion.name).is_some() {
@@ -302,7 +299,6 @@ impl IoUring {
         }
     }
 
-    /// Counts a completion that reports nothing.
     #[cold]
     fn count_stale(&mut self, stale: &Completion) {
         // Each cancellation makes one of these two completions.
@@ -314,7 +310,6 @@ impl IoUring {
         }
     }
 
-    /// Waits on the ring of this thread.
     #[inline(never)]
     fn wait_here(&mut self, events: &mut Events, clock: &mut Countdown) -> Result<(), Errno> {
         self.is_submitted = false;
@@ -346,8 +341,8 @@ impl IoUring {
             if entered == Entered::Interrupted {
                 return Err(Errno::INTR);
             }
-            // These completions report nothing. A peer may cause such completions without end, so
-            // the timeout is checked.
+            // The completions of this call report nothing. A peer may cause such completions
+            // without end, so the timeout is checked.
             at_once = false;
         }
     }
@@ -361,8 +356,7 @@ impl IoUring {
         self.ring.enter(1 + self.cancellations_pending, timeout)
     }
 
-    /// Takes completions while there is room for their events. Returns whether the waker's was
-    /// among them.
+    /// Takes completions while there is room for their events. Returns whether there was a wake.
     fn gather(&mut self, events: &mut Events, before: Before) -> bool {
         let mut was_woken = false;
         // The calls are limited, because a peer that never pauses would keep this loop going for
@@ -405,7 +399,7 @@ impl IoUring {
         self.check_readiness(events);
         if events.remaining() == 0 {
             // The work must come before removals, and before the next wait's requests for reported
-            // descriptors. If this fails, the next call does it.
+            // descriptors. If this fails, a later call does the work.
             let _ = self.finish_work();
         }
         #[cfg(test)]
@@ -416,8 +410,8 @@ impl IoUring {
         was_woken
     }
 
-    /// Takes the completion of a registration's request if it is just a hint (an edge whose request
-    /// goes on), and returns whether it is.
+    /// Takes a completion that is just a hint (an `Edge` without priority data, whose request goes
+    /// on). Returns whether it is one.
     #[inline]
     fn take_hint(&mut self, id: usize, completion: &Completion, events: &mut Events) -> bool {
         let row = self.table.row(id);
@@ -432,7 +426,6 @@ impl IoUring {
         is_hint
     }
 
-    /// Takes the completion of a registration's request.
     #[inline(never)]
     fn take(&mut self, id: usize, completion: &Completion, events: &mut Events, before: Before) {
         let is_new = self.table.is_new(completion.name);
@@ -442,7 +435,8 @@ impl IoUring {
         let row = self.table.row(id);
         let found = match completion.result {
             Ok(found) => found,
-            // The thread that made the request has ended.
+            // The kernel has cancelled the request itself: the thread that made it has ended, or
+            // the file's driver has freed the wait queue (`POLLFREE`).
             Err(Errno::CANCELED) => return self.table.arm_again(id),
             Err(_) => return self.report(id, Ready::ERROR, events),
         };
@@ -457,15 +451,14 @@ impl IoUring {
             }
             return;
         }
-        // Only an `Edge` can rest. The request of a `Level` is made again after each report, even
-        // if it completes while it is submitted.
+        // After a report, only an `Edge` may rest. The request of a `Level` is made again after
+        // each report, even if it completes while it is submitted.
         row.has_ended &= mode == Mode::Edge;
         match mode {
             Mode::Level | Mode::Exclusive => self.table.make_anew(id),
             Mode::Oneshot => self.table.cancel(id),
             Mode::Edge | Mode::ExclusiveEdge if completion.more => {}
-            // The request has ended, because the queue was full, another ring has woken the file,
-            // or nothing can wake it. A spurious edge is harmless, but a missing one is not.
+            // The request has ended. A spurious edge is harmless, but a missing one is not.
             Mode::Edge | Mode::ExclusiveEdge => self.table.arm_edge_again(id),
         }
         let is_out_of_date = before.had_completions && !is_new && mode != Mode::Edge;
@@ -533,7 +526,7 @@ impl Backend for IoUring {
         self.leave(old)
     }
 
-    /// Makes one call if there is a request, because otherwise the file would stay open.
+    /// Cancels the request by a call, because otherwise the file would stay open.
     fn remove_before_close(&mut self, old: &Registration) {
         // If this fails, the next wait cancels the request.
         let _ = self.leave(old);
@@ -570,11 +563,10 @@ impl Backend for IoUring {
     }
 }
 
-/// Releases all files. Without this, closing the ring would do that only after a while.
+/// Releases all files. Closing the ring would release them only after a while.
 impl Drop for IoUring {
     fn drop(&mut self) {
-        // This fails in another thread than the ring's. In that case, closing the ring releases the
-        // files.
+        // This fails in another thread than the ring's. Then closing the ring releases the files.
         let _ = self.cancel_all();
     }
 }

@@ -35,7 +35,8 @@
 //! - Adding an existing knote silently gives it the new id. So the poller permits one key per
 //!   descriptor.
 //! - A knote without a registration is a stray: its descriptor was removed before a close, and not
-//!   closed. It is dropped when it reports. A wait that only a stray ended returns `Interrupted`.
+//!   closed. It is dropped when it reports. The wait then goes on, or returns
+//!   [`Error::Interrupted`], so that the poller waits again for the time that is left.
 //!
 //! Differences from epoll: `WRITE_CLOSED` needs an interest in writing. The error of a UDP socket,
 //! which can still receive, is only readiness. A regular file is readable until its end.
@@ -220,7 +221,7 @@ impl<K: Kernel> Backend for Kqueue<K> {
         }
     }
 
-    /// Makes no call, because the wait applies the change.
+    /// The wait applies the change.
     fn modify(&mut self, new: &Registration) -> Result<()> {
         if let Err(refused) = refuse_priority(new) {
             let _ = self.remove(new);
@@ -281,10 +282,9 @@ impl<K: Kernel> Backend for Kqueue<K> {
                     } else if !collected.receipts {
                         break;
                     }
-                    // A call that returns receipts has not waited or looked for events, so another
-                    // call follows.
+                    // A call that returns receipts has not waited, so another call follows.
                 }
-                // If the error lasts, the next wait returns it.
+                // If the error lasts, a later wait returns it.
                 Err(_) if has_pending => break,
                 Err(error) => return Err(error),
             }
@@ -328,14 +328,12 @@ impl<K: Kernel> fmt::Debug for Kqueue<K> {
     }
 }
 
-/// The result of changes, none of which was refused.
 #[derive(Clone, Copy, Debug, Default)]
 struct Applied {
-    /// True if the pipe has no reader, so that it has no knote for writing, and counts as hung up.
+    /// True if a pipe has no reader. It then counts as hung up.
     is_broken_pipe: bool,
 }
 
-/// The result of a call, without the events that the table has collected.
 #[derive(Clone, Copy, Debug, Default)]
 struct Collected {
     woken: bool,

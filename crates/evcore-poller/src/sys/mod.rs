@@ -17,8 +17,7 @@ mod fake_kernel;
 mod fork_guard;
 #[cfg(target_os = "linux")]
 mod io_uring;
-// Linux, too, runs the tests of kqueue, and those of event ports and `/dev/poll`, over a model of
-// the kernels.
+// Linux runs the tests of kqueue, over a model of the kernel.
 #[cfg(any(
     target_vendor = "apple",
     target_os = "freebsd",

@@ -1,7 +1,5 @@
-//! The system call `poll`.
-//!
-//! It does not go through rustix, whose arrays hold borrowed descriptors. The backends keep their
-//! array between waits, so it holds numbers.
+//! The system call `poll`, without rustix, whose arrays hold borrowed descriptors. The backends'
+//! arrays are kept between waits, and hold numbers.
 
 #![allow(unsafe_code, reason = "poll takes descriptors by number")]
 
@@ -12,7 +10,7 @@ use rustix::io::Errno;
 use super::errno;
 
 /// Waits until an entry has something to report, and returns the number of such entries. `timeout`
-/// is 24 days at most; `None` waits without limit.
+/// is at most 24 days; `None` waits without limit.
 pub(super) fn poll(array: &mut [libc::pollfd], timeout: Option<Duration>) -> Result<usize, Errno> {
     usize::try_from(call(array, timeout)).map_err(|_| errno::last())
 }

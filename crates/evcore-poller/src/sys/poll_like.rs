@@ -1,20 +1,16 @@
 //! The backend over kernels whose interface uses poll's flags: event ports, `/dev/poll`, and poll
-//! itself.
+//! itself. The poller emulates `Edge` and `Oneshot` by masking.
 //!
-//! They differ in where the watches are kept, in whether a report or a close ends a watch, and in
-//! when a change is made. [`Kernel`](kernel::Kernel) has these differences, and one small file for
-//! each kernel has its facts. Everything else is here. A change goes into a table by number
-//! ([`watches`]) at once, and reaches the kernel just before a wait. No other poller can watch such
-//! a kernel, so nothing could notice the changes earlier. The poller emulates `Edge` and `Oneshot`
-//! by masking.
+//! A change goes into a table by number ([`watches`]) at once, and mostly reaches the kernel just
+//! before a wait. The differences between the kernels are in [`Kernel`](kernel::Kernel).
 //!
 //! - A change that the kernel refuses is an event with an error, and ends the watch. The other
 //!   changes are made nevertheless.
 //! - A watch of a closed number that the kernel reports (`POLLNVAL`) is reported once, and ended.
 //! - The waker is the usual channel, watched as a row of the table, because the kernel's own ways
 //!   to end a wait are not a plain `write`, which [`Waker`] promises.
-//! - A *stray* is a report of a file that is not watched. Such reports are ignored. A wait that
-//!   only strays have ended returns [`Error::Interrupted`].
+//! - A *stray* is a report of a file that is not watched. A stray is ignored, and the wait goes on,
+//!   or returns [`Error::Interrupted`], so that the poller waits for the time that is left.
 
 use std::{
     ffi::c_short,
@@ -106,7 +102,6 @@ impl<K: Kernel> PollLike<K> {
         Ok(())
     }
 
-    /// Brings the kernel up to date.
     fn flush(&mut self) -> Result<()> {
         let mut at_once = K::AT_ONCE;
         while let Some(count) = self.watches.pending(at_once) {
@@ -145,7 +140,6 @@ impl<K: Kernel> PollLike<K> {
         self.lost.retain(|lost| *lost != key);
     }
 
-    /// Waits, and reports the watches that the kernel has found.
     fn collect(&mut self, events: &mut EventSink<'_>, timeout: Option<Duration>) -> Result<()> {
         let room = events.remaining().min(self.watches.len());
         if room == 0 {
@@ -163,8 +157,9 @@ impl<K: Kernel> PollLike<K> {
             if self.report(count, events) {
                 return Ok(());
             }
-            // All reports were strays, which may have used up the timeout. `flush` watches the
-            // waker again, and the next call takes the present reports.
+            // The reports were strays, or of a wake that was reported before. They may have used up
+            // the timeout. `flush` watches the waker again, and the next call takes the present
+            // reports.
             left = left.map(|_| Duration::ZERO);
             self.flush()?;
             if !self.lost.is_empty() {
@@ -291,8 +286,8 @@ impl<K: Kernel> Backend for PollLike<K> {
         if !self.ready_was_first {
             self.report_lost(&mut events);
         }
-        // Returning the error here would lose the reported keys. If it lasts, the next wait returns
-        // it.
+        // Returning the error here would lose the reported keys. If the error lasts, a later wait
+        // returns it.
         let _ = self.collect(&mut events, Some(Duration::ZERO));
         self.report_lost(&mut events);
         Ok(())
@@ -305,7 +300,6 @@ impl<K: Kernel> Backend for PollLike<K> {
 
 #[cfg(test)]
 impl<K> PollLike<K> {
-    /// Panics if an invariant does not hold.
     fn verify(&self) {
         self.watches.verify();
         for key in &self.lost {

@@ -19,11 +19,10 @@ pub(super) fn is_open(fd: RawFd) -> Result<(), Errno> {
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
 impl crate::backend::Registration {
-    /// The descriptor, for one call of the kernel.
     pub(super) fn borrow_fd(&self) -> BorrowedFd<'_> {
-        // SAFETY: it was registered as a `BorrowedFd`, so it was open then and is not -1. The user
-        // may have closed it since. Then the kernel refuses the number or takes it for another
-        // file's, so the wrong file may be watched, but no memory is touched.
+        // SAFETY: the descriptor was registered as a `BorrowedFd`, so it was open then and is not
+        // -1. The user may have closed it since. Then the kernel refuses the number or takes it for
+        // another file's, so the wrong file may be watched, but no memory is touched.
         unsafe { BorrowedFd::borrow_raw(self.fd) }
     }
 }

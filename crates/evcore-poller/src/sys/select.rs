@@ -31,7 +31,6 @@ use crate::{
     waker::{WakeChannel, Waker},
 };
 
-/// The row of a descriptor that is not registered.
 const VACANT: Row = Row {
     key: u64::MAX,
     found: Ready::NONE,
@@ -161,14 +160,13 @@ impl Select {
         }
     }
 
-    /// Reports present readiness. If an error lasts, the next wait returns it.
+    /// Reports present readiness. If an error lasts, a later wait returns it.
     fn report_ready(&mut self, events: &mut EventSink<'_>) {
         if self.call(events, Some(Duration::ZERO)).is_ok() {
             self.report(events);
         }
     }
 
-    /// Returns whether the row belongs to a closed descriptor.
     fn is_closed(&self, place: usize) -> bool {
         self.rows[place] != VACANT && is_open(number_of(place)) == Err(Errno::BADF)
     }
@@ -201,8 +199,8 @@ impl Backend for Select {
     }
 
     fn add(&mut self, registration: &Registration) -> Result<()> {
-        // As on poll, a number without an open file is refused, because on every other backend
-        // `add` fails for it. A number that is out of range is refused first.
+        // As on poll and epoll, a number without an open file is refused. A number that is out of
+        // range is refused first.
         let place = place(registration.fd).ok_or_else(|| beyond(registration.fd, false))?;
         if place == self.wake_fd {
             // The sets hold a number once, so this would end the watch of the waker.
@@ -266,12 +264,11 @@ impl fmt::Debug for Select {
     }
 }
 
-/// The row of a descriptor, if the sets can hold it.
+/// Returns the row of a descriptor, if the sets can hold it.
 fn place(fd: RawFd) -> Option<usize> {
     usize::try_from(fd).ok().filter(|place| *place < SIZE)
 }
 
-/// The descriptor of a row.
 fn number_of(place: usize) -> RawFd {
     RawFd::try_from(place).expect("places end at the size of the sets")
 }

@@ -36,7 +36,6 @@ pub(super) const NOW: Option<Duration> = Some(Duration::ZERO);
 
 pub(super) const MODES: [Mode; 3] = [Mode::Level, Mode::Edge, Mode::Oneshot];
 
-/// Two files of the model.
 pub(super) const A: RawFd = FIRST;
 pub(super) const B: RawFd = FIRST + 1;
 
@@ -62,7 +61,6 @@ pub(super) const MASKING: [Kind; 3] = [Kind::Port, Kind::DevPoll, Kind::Poll];
 const REFUSING: [Kind; 3] = [Kind::Port, Kind::DevPoll, Kind::Kqueue];
 
 impl Kind {
-    /// Returns the value of this kernel, where the kernels differ.
     pub(super) fn pick<T>(self, [port, devpoll, poll, kqueue]: [T; 4]) -> T {
         match self {
             Self::Port => port,
@@ -81,7 +79,6 @@ pub(super) struct Fixture {
 }
 
 impl Fixture {
-    /// Makes a fixture of each kind.
     fn each(kinds: impl IntoIterator<Item = Kind>) -> impl Iterator<Item = Self> {
         kinds.into_iter().map(Self::new)
     }
@@ -185,7 +182,6 @@ impl Fixture {
         self.kernel().open(fd);
     }
 
-    /// Makes the kernel refuse each change of `fd`.
     fn refuse(&self, fd: RawFd) {
         self.kernel().refuses.push(fd);
     }
@@ -194,12 +190,11 @@ impl Fixture {
         self.kernel().refuses.clear();
     }
 
-    /// Makes the next wait end with an error.
     fn fail_wait(&self, errno: Errno) {
         self.kernel().ends.push_back(Some(errno));
     }
 
-    /// The events of a wait without a timeout, by key.
+    /// Returns the events of a wait that returns at once, by key.
     pub(super) fn wait(&mut self) -> Vec<(u64, Ready)> {
         self.try_wait(NOW).expect("a wait")
     }
@@ -212,7 +207,7 @@ impl Fixture {
         Ok(reported)
     }
 
-    /// The keys of this many waits, sorted.
+    /// Returns the keys of this many waits, sorted.
     pub(super) fn keys_of_waits(&mut self, count: usize) -> Vec<u64> {
         let waits = (0..count).flat_map(|_| self.wait());
         let mut keys: Vec<_> = waits.map(|event| event.0).collect();
@@ -220,13 +215,12 @@ impl Fixture {
         keys
     }
 
-    /// Takes the calls since the last check.
     pub(super) fn calls(&self) -> Vec<Call> {
         self.kernel().calls()
     }
 
-    /// The number of calls since the last check that change something (kqueue: the number of
-    /// changes), and the timeout of each call that waits.
+    /// Returns the number of calls since the last check that change something (kqueue: the number
+    /// of changes), and the timeout of each call that waits.
     pub(super) fn costs(&self) -> (usize, Vec<Option<Duration>>) {
         let (mut changes, mut timeouts) = (0, Vec::new());
         for call in self.calls() {
@@ -250,7 +244,6 @@ impl Fixture {
         self.costs().1
     }
 
-    /// The files that the kernel watches, with their flags.
     pub(super) fn watched(&self) -> Vec<(RawFd, c_short)> {
         self.kernel().watched()
     }

@@ -37,7 +37,6 @@ fn submit_blocking(pool: &mut Pool<u32, u32>) -> (mpsc::Sender<()>, mpsc::Receiv
     (unblock, begins)
 }
 
-/// Waits for wake-ups and takes results until no job is left.
 fn run<T: Send + 'static>(
     pool: &mut Pool<u32, T>,
     woken: &mpsc::Receiver<()>,
@@ -50,7 +49,6 @@ fn run<T: Send + 'static>(
     results
 }
 
-/// The number of results that the loop has not taken into a batch.
 fn queued<T>(pool: &Pool<u32, T>) -> usize {
     pool.shared.lock().results.len()
 }
@@ -87,8 +85,7 @@ fn as_many_jobs_run_at_once_as_there_are_threads() {
     assert_eq!(run(&mut pool, &woken).len(), 3);
 }
 
-/// The second job is nearly always queued before a thread has taken the first one. A hundred rounds
-/// make sure that this happens.
+/// A hundred rounds, because the second job must be queued before a thread has taken the first one.
 #[test]
 fn two_jobs_submitted_together_run_on_two_idle_threads() {
     let (mut pool, woken) = pool(2, 2);
@@ -186,7 +183,6 @@ fn shutdown_waits_for_the_job_that_runs_and_drops_the_others() {
     assert!(pool.submit(3, || 1).is_err());
 }
 
-/// The running job ends when the second job, which has not started, is dropped.
 #[test]
 fn shutdown_drops_jobs_before_it_waits_for_threads() {
     let (mut pool, _woken) = pool(1, 2);

@@ -12,23 +12,21 @@ const KILL_AFTER: Duration = Duration::from_secs(1);
 /// process.
 const STUCK_AFTER: Duration = Duration::from_secs(1);
 
-/// A stop that is under way. It can only get harder.
+/// A stop that is under way, and can only get harder.
 #[derive(Debug)]
 pub(crate) struct Escalation {
     stage: Stage,
     /// The time at which the next stage begins by itself. `None` if it never does.
     next_at: Option<Instant>,
-    /// True if this stage's step was returned.
+    /// True if `next` has returned the step of this stage.
     is_taken: bool,
     can_kill: bool,
 }
 
-/// The next step for the workers that are left.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     Request(Stop),
     Kill,
-    /// The workers may never end.
     Stuck,
     /// Wait for the workers until this time.
     Wait(Option<Instant>),
@@ -45,7 +43,7 @@ enum Stage {
 impl Escalation {
     pub(crate) fn new(stop: Stop, config: &Config, now: Instant) -> Self {
         let (stage, next_at) = match stop {
-            // A timeout past the clock's end never passes.
+            // A far timeout exceeds the clock's range, and never passes.
             Stop::Graceful => (Stage::Graceful, now.checked_add(config.timeouts.stop)),
             Stop::Fast => (Stage::Fast, Some(now + KILL_AFTER)),
         };
@@ -57,7 +55,7 @@ impl Escalation {
         }
     }
 
-    /// Requests a stop again. Nothing changes unless it is faster than the present one.
+    /// Requests a stop again. A stop that is not faster than the present one changes nothing.
     pub(crate) fn hasten(&mut self, stop: Stop, now: Instant) {
         if stop > self.stop() {
             self.enter(Stage::Fast, now);
@@ -80,12 +78,10 @@ impl Escalation {
         }
     }
 
-    /// Returns whether the workers that are left may never end.
     pub(crate) fn is_stuck(&self) -> bool {
         matches!(self.stage, Stage::Stuck)
     }
 
-    /// The stop as escalated so far.
     pub(crate) fn stop(&self) -> Stop {
         match self.stage {
             Stage::Graceful => Stop::Graceful,

@@ -7,7 +7,7 @@ use super::escalation::Escalation;
 /// The age from which a worker is stable, so that its replacement is started at once.
 pub(crate) const STABLE_AFTER: Duration = Duration::from_secs(1);
 
-/// The first pause in a crash loop. Each further crash doubles it.
+/// The first pause in a crash loop. Each further crash doubles it, up to `BACKOFF_MAX`.
 const BACKOFF_MIN: Duration = Duration::from_millis(100);
 
 /// The longest pause while another worker serves the same clients.
@@ -17,17 +17,14 @@ const BACKOFF_MAX: Duration = Duration::from_secs(10);
 /// of nginx's `accept_mutex_delay`.
 pub(crate) const UNSERVED_MAX: Duration = Duration::from_millis(500);
 
-/// The places for workers, and the progress of their stop.
 #[derive(Debug)]
 pub(crate) struct Generation {
-    /// Its row in the table of slots.
     pub(crate) row: usize,
     places: Vec<Place>,
     /// The stop; `None` while the generation serves.
     pub(crate) escalation: Option<Escalation>,
 }
 
-/// The readiness of a generation to take over from the older ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Takeover {
     /// Each of its workers counts as ready, was ready before it died, or has refused, and not all
@@ -40,7 +37,6 @@ pub(crate) enum Takeover {
 }
 
 impl Generation {
-    /// A generation with a place for each of `workers`, all vacant and due at `now`.
     pub(crate) fn new(row: usize, workers: usize, now: Instant) -> Self {
         let place = Place {
             state: State::Vacant { due: now },
@@ -61,7 +57,6 @@ impl Generation {
         place.last_start = Some(now);
     }
 
-    /// Records that a worker could not be started, which counts as a crash.
     pub(crate) fn start_failed(&mut self, index: usize, now: Instant) {
         let place = &mut self.places[index];
         place.last_start = Some(now);
@@ -89,7 +84,7 @@ impl Generation {
         }
     }
 
-    /// Records that a worker has ended because it could not start. It is not replaced before
+    /// Records that a worker could not start. It is not replaced before
     /// [`retry_starts`](Self::retry_starts).
     pub(crate) fn cannot_start(&mut self, index: usize) {
         self.places[index].state = State::CannotStart;
@@ -113,17 +108,15 @@ impl Generation {
         self.escalation.is_none()
     }
 
-    /// Returns whether no worker runs.
     pub(crate) fn is_empty(&self) -> bool {
         !self.places.iter().any(Place::is_running)
     }
 
-    /// Returns whether all its workers have refused or could not start.
+    /// Returns whether all workers have refused or could not start.
     pub(crate) fn all_refused(&self) -> bool {
         self.places.iter().all(Place::has_refused)
     }
 
-    /// The places that wait for a worker.
     pub(crate) fn vacancies(&self) -> impl Iterator<Item = Vacancy> {
         let vacancy = |(index, place): (usize, &Place)| match place.state {
             State::Vacant { due } => Some(Vacancy {
@@ -136,12 +129,11 @@ impl Generation {
         self.places.iter().enumerate().filter_map(vacancy)
     }
 
-    /// The state of the places that serve the same clients as a vacant place.
+    /// The coverage of each place, if all places serve the same clients.
     pub(crate) fn coverage(&self) -> Coverage {
         self.places.iter().map(Place::coverage).collect()
     }
 
-    /// The coverage by only the place of this index.
     pub(crate) fn coverage_at(&self, index: usize) -> Coverage {
         self.places[index].coverage()
     }
@@ -167,18 +159,14 @@ impl Generation {
     }
 }
 
-/// A place that waits for a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Vacancy {
-    /// The end of its pause.
     pub(crate) at: Instant,
     pub(crate) index: usize,
     failures: u32,
 }
 
 impl Vacancy {
-    /// The time at which to start its worker.
-    ///
     /// If no other worker serves the same clients, the pause is shorter, and begins at the last
     /// start. So a worker that has lived longer than the pause is replaced at once, and workers
     /// that crash immediately are not started in a busy loop.
@@ -193,10 +181,8 @@ impl Vacancy {
     }
 }
 
-/// The state of the places that serve the same clients.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Coverage {
-    /// True if one of these places has a worker.
     is_served: bool,
     /// The time of the last start, or attempt at one.
     last_start: Option<Instant>,
@@ -219,7 +205,7 @@ struct Place {
     failures: u32,
     /// The time of the last start, or attempt at one.
     last_start: Option<Instant>,
-    /// True if a worker here, dead or alive, has reported that it serves.
+    /// True if a worker of this place, dead or alive, has reported that it serves.
     was_ready: bool,
 }
 
@@ -260,20 +246,19 @@ impl Place {
         }
     }
 
-    /// The time from which this place no longer delays a takeover, if no event comes before. `None`
-    /// for never.
+    /// The time from which this place no longer delays a takeover; `None` if an event must come
+    /// first.
     fn ready_at(&self, ready_timeout: Duration, now: Instant) -> Option<Instant> {
         match self.state {
             _ if self.was_ready => Some(now),
             State::Refused | State::CannotStart => Some(now),
-            // A timeout past the clock's end never passes.
+            // A far timeout exceeds the clock's range, and never passes.
             State::Running { since } => since.checked_add(ready_timeout),
             State::Vacant { .. } => None,
         }
     }
 }
 
-/// The pause after this many failures in a row.
 fn backoff(failures: u32) -> Duration {
     // 2^16 times the first pause exceeds the longest one, and does not overflow.
     let doublings = failures.saturating_sub(1).min(16);
@@ -293,7 +278,6 @@ mod tests {
             .map(|vacancy| (vacancy.at, vacancy.index))
     }
 
-    /// A generation whose workers all run since `now`.
     fn running(workers: usize, now: Instant) -> Generation {
         let mut generation = Generation::new(0, workers, now);
         for index in 0..workers {
@@ -405,7 +389,6 @@ mod tests {
         generation.ready(0);
         generation.ended(1, false, now);
         assert_eq!(generation.takeover(READY_TIMEOUT, now), Takeover::NotYet);
-        // A worker that dies after it was ready does not delay the takeover.
         generation.ended(0, false, now);
         generation.started(1, now);
         generation.ready(1);

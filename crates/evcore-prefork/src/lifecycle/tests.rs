@@ -9,7 +9,6 @@ const TIMEOUTS: Timeouts = Timeouts {
     ready: Duration::from_secs(5),
 };
 
-/// Workers that can be killed.
 fn config(workers: usize) -> Config {
     Config {
         workers,
@@ -19,7 +18,6 @@ fn config(workers: usize) -> Config {
     }
 }
 
-/// A lifecycle and its clock.
 struct Fixture {
     lifecycle: Lifecycle,
     now: Instant,
@@ -36,7 +34,6 @@ impl Fixture {
         Self { lifecycle, now }
     }
 
-    /// A server whose workers are all started and ready.
     fn serving(workers: usize) -> Self {
         let mut server = Self::with_workers(workers);
         server.start(0, workers);
@@ -116,25 +113,21 @@ impl Fixture {
         self.lifecycle.drain(self.now);
     }
 
-    /// Checks that the master waits without a limit.
     #[track_caller]
     fn waits(&mut self) {
         assert_eq!(self.next(), Action::Wait(None));
     }
 
-    /// Checks that the master waits for a limited time.
     #[track_caller]
     fn waits_for_a_time(&mut self) {
         assert!(matches!(self.next(), Action::Wait(Some(_))));
     }
 
-    /// Checks that the workers of a row get a stop.
     #[track_caller]
     fn stops(&mut self, row: usize, stop: Stop) {
         assert_eq!(self.next(), Action::Stop(row, stop));
     }
 
-    /// Checks that the server has ended by this stop.
     #[track_caller]
     fn is_stopped(&mut self, stop: Stop) {
         assert_eq!(self.next(), Action::Done(Outcome::Stopped(stop)));
@@ -341,7 +334,7 @@ fn a_fast_stop_also_reaches_a_generation_that_had_more_time() {
     server.is_stopped(Stop::Fast);
 }
 
-/// A server with a stuck thread, which runs on a second after the fast stop that followed a reload.
+/// A server with a stuck thread of an old generation, and a new generation that serves.
 fn stuck_thread() -> Fixture {
     let mut server = Fixture::with(Config {
         can_kill: false,

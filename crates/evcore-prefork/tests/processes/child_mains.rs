@@ -114,7 +114,6 @@ fn logging<'a>(workers: usize) -> Supervisor<'a> {
         .on_upgrade(|upgrade| println!("upgrade {upgrade}"))
 }
 
-/// The worker's index, and its process id if it is a process.
 fn name(worker: &WorkerInfo) -> String {
     match worker.pid {
         Some(pid) => format!("{} {pid}", worker.index),
@@ -129,7 +128,7 @@ fn run(supervisor: Supervisor<'_>, work: impl FnMut(Worker) -> i32) {
     }
 }
 
-/// The first worker hangs in a turn. Later workers take longer than the timeout only in a wait.
+/// The first worker hangs in a turn. The next one stays longer than the timeout in a wait.
 fn hangs_at_first() {
     let forked = Cell::new(0);
     let supervisor = logging(1)
@@ -153,7 +152,6 @@ fn hangs_at_first() {
     });
 }
 
-/// A worker's event loop, which only waits for its wake-ups.
 struct Loop {
     worker: Worker,
     wake: UnixStream,
@@ -167,7 +165,6 @@ impl Loop {
         turns
     }
 
-    /// Creates a loop that does not report that it serves.
     fn silent(worker: Worker) -> Self {
         let (wake, write) = UnixStream::pair().unwrap();
         write.set_nonblocking(true).unwrap();
@@ -176,7 +173,7 @@ impl Loop {
         Self { worker, wake }
     }
 
-    /// Waits until a stop is requested, at least this hard.
+    /// Waits for a stop that is at least this hard.
     fn until(&mut self, least: Stop) {
         let (mut bytes, mut reopen_count) = ([0; 8], 0);
         while self.worker.stop() < Some(least) {
@@ -203,7 +200,7 @@ fn serve(worker: Worker) -> i32 {
     0
 }
 
-/// A worker that has work under way until it reads a byte.
+/// A worker that finishes after its stop, when it has read a byte.
 fn finish(worker: Worker) -> i32 {
     Loop::new(worker).until(Stop::Graceful);
     wait_for_a_byte();
@@ -211,7 +208,8 @@ fn finish(worker: Worker) -> i32 {
     0
 }
 
-/// Reads a byte without the buffer of standard input, which would take the bytes of other workers.
+/// Reads a byte. The buffer of standard input is not used, because it would take the bytes of other
+/// workers.
 fn wait_for_a_byte() {
     let n = rustix::io::read(std::io::stdin(), &mut [0; 1]).unwrap();
     assert_eq!(n, 1);
@@ -285,7 +283,7 @@ fn panicking_hook() {
     println!("gone {gone}");
 }
 
-/// A child process of the application dies while the supervisor runs.
+/// A child process of the application ends while the supervisor runs.
 fn bystander() {
     let mut command = Command::new(env::current_exe().unwrap());
     let mut child = command.args([MAIN_FLAG, "exit with 7"]).spawn().unwrap();
@@ -293,8 +291,8 @@ fn bystander() {
     println!("bystander {}", child.wait().unwrap());
 }
 
-/// Prints how many more descriptors than before are open, in a worker and after the end of all
-/// workers.
+/// Prints the number of descriptors that are open in addition to those before the start: in each
+/// worker, and after the end.
 #[cfg(target_os = "linux")]
 fn descriptors() {
     let open = || std::fs::read_dir("/proc/self/fd").unwrap().count();
@@ -328,7 +326,7 @@ fn no_wait() {
     run(supervisor, finish);
 }
 
-/// Lets no descriptor be opened from the first death to the first start that fails.
+/// Prevents new descriptors from the first death until a start has failed.
 #[cfg(target_os = "linux")]
 fn no_socket_pair_for_a_while() {
     use rustix::process::{Resource, getrlimit};
@@ -351,7 +349,6 @@ fn limit_descriptors(current: Option<u64>) {
     setrlimit(Resource::Nofile, Rlimit { current, maximum }).unwrap();
 }
 
-/// Makes mistakes that are refused.
 fn wrong() {
     run(Supervisor::new(0), serve);
     run(Supervisor::new(10_000), serve);
@@ -369,7 +366,7 @@ fn wrong() {
     run(Supervisor::new(1), |_| DO_NOT_RESTART);
     let (_read, write) = UnixStream::pair().unwrap();
     println!("error {}", worker.wake_fd(&write).unwrap_err());
-    // This comes last, because a thread that was joined may still be counted for a moment.
+    // This comes last, because a joined thread may still be counted for a moment.
     let other = thread::spawn(|| run(Supervisor::new(1), |_| DO_NOT_RESTART));
     other.join().unwrap();
 }
@@ -387,7 +384,7 @@ fn solo_signalling_itself() {
         signal(me, sent);
         assert_eq!(worker.stop(), Some(seen));
     }
-    // The descriptor is set after the signals, and is written to nevertheless.
+    // The descriptor is set after the signals.
     Loop::new(worker).wake.read_exact(&mut [0; 8]).unwrap();
     println!("woken");
 }
@@ -400,7 +397,7 @@ fn as_pid(pid: NonZeroU32) -> Pid {
     Pid::from_raw(i32::try_from(pid.get()).unwrap()).unwrap()
 }
 
-/// A system that refuses to fork, by a limit on processes that does not apply to root.
+/// A limit on processes, by which the system refuses to fork. It does not apply to root.
 #[cfg(target_os = "linux")]
 mod no_forks {
     #![allow(unsafe_code, reason = "setuid, which rustix leaves out")]

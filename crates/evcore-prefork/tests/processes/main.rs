@@ -1,10 +1,9 @@
 //! Supervisors, workers and signals as real processes.
 //!
-//! This program has the tests and the servers under test. It runs the tests, unless its arguments
-//! select a child main, a function in `child_mains`. A test starts the program again with the name
-//! of a child main, which then is the server under test, in a process with a single thread. The
-//! server and its workers print a line for each event into a pipe. The tests wait for such lines.
-//! The pipe ends when all processes are gone.
+//! This program runs the tests, unless its arguments select a child main, a function in
+//! `child_mains`. A test starts the program again with the name of a child main, which then is the
+//! server under test. The server and its workers print a line for each event into a pipe, for which
+//! the tests wait. The pipe ends when all processes are gone.
 
 mod child_mains;
 mod server_process;

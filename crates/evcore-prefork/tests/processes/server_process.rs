@@ -18,7 +18,7 @@ use rustix::process::{WaitId, WaitIdOptions, waitid};
 /// Marks the argument after it as the name of a child main.
 pub(crate) const MAIN_FLAG: &str = "--child-main";
 
-/// The timeout, which is far longer than any step takes on a busy machine.
+/// The limit on each wait, far longer than any step takes on a busy machine.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The server, its workers and everything else that it has started: one process group, which is
@@ -26,7 +26,7 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 pub(crate) struct Server {
     child: Child,
     lines: Receiver<String>,
-    /// All lines so far, for the message when one is missing.
+    /// The lines so far, in the order of their arrival.
     seen: Vec<String>,
 }
 
@@ -35,12 +35,11 @@ impl Server {
         Self::start_from(&env::current_exe().unwrap(), main)
     }
 
-    /// Starts a server from another file, which is a copy of this program.
+    /// Starts a server from `program`, a copy of this program.
     pub(crate) fn start_from(program: &Path, main: &str) -> Self {
         Self::spawn(Command::new(program).process_group(0), main)
     }
 
-    /// Starts a server by a command that has further settings.
     pub(crate) fn spawn(command: &mut Command, main: &str) -> Self {
         let mut child = command
             .args([MAIN_FLAG, main])
@@ -62,7 +61,7 @@ impl Server {
         }
     }
 
-    /// Waits for the next line that begins with `start`, and returns the words that follow.
+    /// Waits for the next line that begins with `start`, and returns the words after that.
     pub(crate) fn expect(&mut self, start: &str) -> Vec<String> {
         let deadline = Instant::now() + TIMEOUT;
         loop {
@@ -77,7 +76,7 @@ impl Server {
         }
     }
 
-    /// Waits until this many of all lines ever seen begin with `start`.
+    /// Waits until this many lines, old ones included, begin with `start`.
     pub(crate) fn expect_in_all(&mut self, start: &str, count: usize) {
         let seen = |server: &Self| {
             server
@@ -91,24 +90,22 @@ impl Server {
         }
     }
 
-    /// The process id in the first line `start PID` of all that were seen.
+    /// The process id in the first line `start PID` of those that were seen.
     pub(crate) fn pid_in_all(&self, start: &str) -> Pid {
         let line = self.seen.iter().find_map(|line| line.strip_prefix(start));
         Pid::from_raw(line.unwrap().parse().unwrap()).unwrap()
     }
 
-    /// Waits for a line `start PID`.
     pub(crate) fn expect_pid(&mut self, start: &str) -> Pid {
         let words = self.expect(start);
         Pid::from_raw(words[0].parse().unwrap()).unwrap()
     }
 
-    /// All lines so far.
     pub(crate) fn seen(&self) -> &[String] {
         &self.seen
     }
 
-    /// Waits until every process that could write a line is gone, and returns all lines ever seen.
+    /// Waits until every process that could write a line is gone, and returns all lines.
     pub(crate) fn expect_end(&mut self) -> &[String] {
         let deadline = Instant::now() + TIMEOUT;
         loop {
@@ -130,14 +127,13 @@ impl Server {
         }
     }
 
-    /// Replaces the only worker.
     pub(crate) fn reload(&mut self) {
         self.signal_master(Signal::HUP);
         self.expect("ready 0");
         self.expect("reload Done");
     }
 
-    /// Stops the server by a signal, and expects the outcome in its last line.
+    /// Stops the server by a signal, and expects the outcome in the last line.
     pub(crate) fn ends_by(&mut self, signal: Signal, stop: &str) {
         self.signal_master(signal);
         let last = self.expect_end().last().expect("a line");
@@ -198,8 +194,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // The group may have ended by itself; its number stays in use, because the child has not
-        // been reaped.
+        // The group may have ended. Its number stays in use, because the child was not reaped.
         let _ = kill_process_group(self.pid(), Signal::KILL);
         let _ = self.child.wait();
     }

@@ -1,4 +1,4 @@
-//! The tests. The name of each test states what must hold.
+//! The tests.
 
 mod blocked_signals;
 #[cfg(target_os = "linux")]
@@ -19,7 +19,6 @@ use rustix::process::{Signal, kill_process};
 
 use crate::server_process::Server;
 
-/// All tests.
 pub(crate) const ALL: &[&[NamedTest]] = &[
     TESTS,
     blocked_signals::TESTS,
@@ -227,7 +226,6 @@ fn a_worker_that_exits_with_two_is_not_replaced() {
     let mut server = Server::start("first refuses");
     let neighbour = server.expect_pid("started 1 ");
     server.expect("ended 0");
-    // The other slot is still supervised.
     kill_process(neighbour, Signal::KILL).unwrap();
     server.expect("ended 1");
     server.expect("ready 1");
@@ -369,8 +367,7 @@ fn each_worker_runs_on_its_cpu() {
     }
 }
 
-/// A worker has neither the self-pipe, nor its siblings' liveness pipes, nor what a new binary
-/// would inherit.
+/// The self-pipe, the siblings' liveness pipes and the descriptors for a new binary are closed.
 #[cfg(target_os = "linux")]
 fn a_worker_has_no_descriptor_but_its_liveness_pipe() {
     let mut server = Server::start("descriptors");

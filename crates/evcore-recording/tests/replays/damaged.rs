@@ -17,7 +17,6 @@ fn u32_at(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four"))
 }
 
-/// The calls of each turn, as a range of the file.
 fn turns(bytes: &[u8]) -> Vec<std::ops::Range<usize>> {
     let mut turns = Vec::new();
     let mut at = HEADER;

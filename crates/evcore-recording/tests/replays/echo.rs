@@ -1,4 +1,4 @@
-//! An echo server that is generic over what is outside of it, and keeps a log of its steps.
+//! An echo server that is generic over its listener, and keeps a log of its steps.
 
 use std::{
     io::{self, ErrorKind},
@@ -11,31 +11,28 @@ use evcore::{
 
 const IDLE: Duration = Duration::from_secs(60);
 
-/// A fault of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Bug {
     None,
-    /// It panics at this request.
+    /// The server panics at this request.
     PanicsAt(u32),
-    /// It answers this request in capital letters.
+    /// The server answers this request in capital letters.
     ShoutsAt(u32),
-    /// After this request, it ignores the next report: it neither receives nor rearms, so no event
-    /// comes for the bytes that have arrived.
+    /// After this request, the server ignores the next report. It neither receives nor rearms, so a
+    /// masking backend reports no more.
     LosesRearmAt(u32),
-    /// It closes the connection of this request.
+    /// The server closes the connection of this request.
     HangsUpAt(u32),
 }
 
-/// The steps and answers of the server.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Log {
-    /// Each step with its token, and the time of its turn.
+    /// Each step, with the time of its turn.
     pub(crate) steps: Vec<String>,
     pub(crate) requests: u32,
     pub(crate) sent: Vec<u8>,
-    /// Number of connections that have ended.
+    /// Number of connections that were closed, except by timeouts.
     pub(crate) closed: u32,
-    /// True if the bug `LosesRearmAt` has occurred.
     pub(crate) lost_rearm: bool,
 }
 

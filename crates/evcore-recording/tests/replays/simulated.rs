@@ -1,4 +1,4 @@
-//! Recordings that are made in the simulator, under every fault that a kernel can produce.
+//! Recordings that are made in the simulator, under all faults.
 
 use std::time::Duration;
 
@@ -31,7 +31,6 @@ impl TimeSource for SimTime {
     }
 }
 
-/// Runs the server in a simulation until its time is over.
 fn record(seed: u64) -> (Log, Vec<u8>) {
     let sim = Sim::new(seed);
     // No fault kills this process, because `Workers` did not start it.

@@ -12,10 +12,10 @@ use evcore_recording::{End, Recorder, Recording, Replay};
 
 use crate::echo::{Bug, Log, serve};
 
-/// Requests of each client.
+/// Number of requests of each client.
 const REQUESTS: u32 = 40;
 
-/// Several clients at a time, each of which sends a letter again and again.
+/// Starts several clients. Each sends a letter again and again.
 pub(crate) fn clients(server: SocketAddr) -> Vec<thread::JoinHandle<()>> {
     let client = move |letter: u8| {
         let mut stream = TcpStream::connect(server).expect("it listens");
@@ -41,7 +41,7 @@ pub(crate) fn record(kind: BackendKind, bug: Bug) -> (Log, Vec<u8>) {
     (log, recorder.to_bytes())
 }
 
-/// Runs a server with clients, and returns its log. A panic ends the run early.
+/// Runs a server with clients, and returns its log.
 fn record_into(
     recorder: &Recorder,
     kind: BackendKind,
@@ -58,7 +58,7 @@ fn record_into(
         .expect("a loop");
     let clients = clients(address);
     let mut log = Log::default();
-    // A panic ends the run, as it would end a program.
+    // A planted panic ends the run, as it would end a program.
     let run = AssertUnwindSafe(|| {
         serve(&mut ev, &mut log, bug, is_done).expect("no wait fails");
     });
@@ -114,7 +114,7 @@ fn a_panic_at_a_request_comes_back_ten_of_ten() {
         let panic = panicked.expect_err("the panic comes back");
         let message = panic.downcast_ref::<String>().expect("a message");
         assert!(message.contains("planted"), "{message}");
-        // Up to the panic, all steps are the same.
+        // The steps up to the panic are the same.
         let (log, _) = replay(&bytes, Bug::None, all_answered);
         assert_eq!(log.steps[..recorded.steps.len()], recorded.steps);
     }
@@ -122,11 +122,11 @@ fn a_panic_at_a_request_comes_back_ten_of_ten() {
 
 #[test]
 fn a_lost_rearm_comes_back_ten_of_ten() {
-    // At that request, no client has had all its answers.
+    // At this request, no client has all its answers.
     let bug = Bug::LosesRearmAt(REQUESTS / 2);
     let are_others_served = |log: &Log| log.closed == 4;
     let recorder = Recorder::in_memory(1 << 20);
-    // This backend masks a side until it is rearmed.
+    // `poll` has no edges, so a side is masked until it is rearmed.
     let recorded = record_into(&recorder, BackendKind::Poll, bug, are_others_served);
     assert!(recorded.lost_rearm);
     let bytes = recorder.to_bytes();
@@ -166,7 +166,7 @@ fn a_full_recording_is_replayed_to_its_last_whole_turn() {
     let (replayed, replay) = replay(&bytes, Bug::None, all_answered);
     assert_eq!(replay.difference(), None);
     assert!(replayed.requests > 20 && replayed.requests < recorded.requests);
-    // The replay has no step of the turn that did not fit, and all steps of the turn before it.
+    // The replay has no step of the turn that did not fit.
     assert!(recorded.steps.starts_with(&replayed.steps));
     assert_eq!(replay.turn() + 1, Recording::read(&bytes).unwrap().len());
 }

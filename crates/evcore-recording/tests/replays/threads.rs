@@ -1,4 +1,4 @@
-//! Replays of requests of threads, of results of a pool, of values, and of connections to a server.
+//! Replays of requests from threads, results of pools, values, and connections to a server.
 
 use std::{
     collections::hash_map::RandomState,
@@ -24,7 +24,6 @@ use evcore_recording::{Outside, Recorder, Recording, Replay, ReplayedListener, W
 
 const JOBS: u32 = 60;
 
-/// A loop without a listener, which is recorded.
 fn recorded(recorder: &Recorder) -> EventLoop {
     let backend = BackendKind::usable()[0].open().expect("it is usable");
     let builder = Builder::default().clock(recorder.clock(SystemTimeSource::new()));
@@ -42,7 +41,7 @@ fn replay_of(recorder: &Recorder) -> Replay {
     Replay::new(Recording::read(&recorder.to_bytes()).expect("it is one"))
 }
 
-/// Runs jobs, while threads post and wake, until the threads have ended and all results have come,
+/// Runs jobs while threads post and wake, until the threads have ended and all results have come,
 /// or until a wait fails. Returns a log of the steps and results.
 fn run<L: Acceptor>(mut ev: EventLoop<L>, outside: &Outside) -> Vec<String> {
     let handle = outside.handle(ev.handle());
@@ -197,7 +196,6 @@ where
     answer
 }
 
-/// A server that answers one client.
 fn server() -> (Address, thread::JoinHandle<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
     let address = listener.local_addr().expect("it has one").into();
@@ -239,8 +237,8 @@ fn a_connection_to_a_server_is_replayed_without_the_server() {
     assert!(replay.connector().connect(&other).is_err());
 }
 
-/// Passes a random number to [`Outside::check`]. If the number does not come through the recorder,
-/// a replay gets another one.
+/// Passes a random number to [`Outside::check`]. Without the recorder, a replay gets another
+/// number.
 fn roll(outside: &Outside, by_recorder: bool) {
     let random = || RandomState::new().hash_one(0);
     let number = match by_recorder {
@@ -371,7 +369,7 @@ fn a_value_does_not_answer_an_earlier_query_for_news() {
 
 #[test]
 fn a_number_with_a_fraction_is_replayed_exactly() {
-    // Without exact parsing, JSON's numbers come back with another last bit.
+    // Without exact parsing, some of JSON's numbers come back with another last bit.
     let numbers = |outside: &Outside| {
         (0..200_u32)
             .map(|at| {

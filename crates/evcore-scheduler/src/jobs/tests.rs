@@ -19,7 +19,7 @@ fn owned() -> (Run, Arc<()>) {
     (Box::new(run), held)
 }
 
-/// Takes due jobs and puts them back, as the thread does; returns their keys.
+/// Does what the thread does, without running the jobs. Returns their keys.
 fn run_due(jobs: &mut Jobs<Run>, now: u64) -> Vec<Key> {
     let mut keys = Vec::new();
     while let Some((key, run)) = jobs.take_due(now) {

@@ -1,6 +1,6 @@
 //! Tests of the scheduler with its thread.
 //!
-//! Each test waits for an event, for at most a limit. No test waits for a fixed time.
+//! Tests wait for events, up to a limit, and not for a fixed time.
 
 use std::panic::resume_unwind;
 use std::sync::Mutex;
@@ -10,7 +10,7 @@ use super::*;
 
 const LONG: Duration = Duration::from_secs(3_600);
 
-/// The limit of the wait for an event, much longer than any event takes.
+/// Much longer than any event takes.
 const LIMIT: Duration = Duration::from_secs(30);
 
 /// Keeps the thread busy until the returned sender is dropped.

@@ -37,7 +37,8 @@ where
         let (active, now) = (ev.stats().active, ev.clock().instant());
         let giving = match Giving::open(give, active, mailbox, self.version, now) {
             Ok(giving) => giving,
-            // The next plan tries again. A full mailbox is that of a worker that hangs.
+            // The next plan tries again. This is not reported, because a worker that hangs may have
+            // a full mailbox for a long time.
             Err(Error::MailboxFull) => return,
             Err(error) => return self.report(&error),
         };

@@ -28,8 +28,8 @@ where
         }
     }
 
-    /// Puts connections into the mailbox of the next start. If they do not fit, the worker stops as
-    /// it does without a service manager.
+    /// Puts connections into the mailbox of the next start. If some cannot be put there, the worker
+    /// stops as it does without a service manager.
     pub(super) fn deposit(
         &mut self,
         ev: &mut EventLoop<impl Acceptor<Stream = S>>,
@@ -56,7 +56,7 @@ where
             self.phase = Phase::Over { stop_by };
             self.back.extend(leaving);
         }
-        // If these were the last, the next turn ends the stop.
+        // If these were the last connections, the next turn ends the deposit.
         ev.post_next(self.own, Ready::NONE);
     }
 

@@ -8,14 +8,12 @@ use crate::mailbox_ends::MailboxEnds;
 
 #[derive(Debug)]
 pub(super) enum Source<D> {
-    /// The handover's own token, without a descriptor. It has the timer, and a post for a turn that
-    /// does not wait.
+    /// The handover's own token, which has no descriptor: for its timer, and for posts that keep a
+    /// turn from waiting.
     Own,
     Mailbox(Mailbox<D>),
     Receiver(Receiver<D>),
-    /// The sender of the departure.
     Sender,
-    /// The channel to a worker that gets connections while this one serves.
     Giving,
 }
 
@@ -25,8 +23,8 @@ where
     D: Descriptor + poller::Source,
     M: MailboxEnds<Descriptor = D>,
 {
-    /// Watches a receiver. A receiver that the loop cannot watch is dropped, and its sender tries
-    /// again.
+    /// Watches a receiver. A receiver that the loop cannot watch is dropped, and its sender keeps
+    /// the connections.
     pub(super) fn watch(
         &mut self,
         ev: &mut EventLoop<impl Acceptor<Stream = S>>,
@@ -42,7 +40,7 @@ where
         self.remove_sources(ev, |source| matches!(source, Source::Mailbox(_)));
     }
 
-    /// Stops taking connections, because connections end in this worker now. The senders keep
+    /// Stops taking connections, because they would end in this worker now. The senders keep
     /// theirs.
     pub(super) fn close_receivers(&mut self, ev: &mut EventLoop<impl Acceptor<Stream = S>>) {
         self.remove_sources(ev, |source| matches!(source, Source::Receiver(_)));

@@ -5,7 +5,6 @@ use std::sync::Mutex;
 
 type Lines = Arc<Mutex<Vec<String>>>;
 
-/// A server whose events are kept as lines.
 fn server(workers: usize) -> (Server, Lines) {
     let lines = Lines::default();
     let log = Arc::clone(&lines);
@@ -43,8 +42,8 @@ fn an_error_is_a_failed_start_until_the_first_turn() {
         "worker 0 cannot start: out of luck"
     );
 
-    // This comes last, because a process with such a worker can have no supervisor and no second
-    // such worker.
+    // This comes last, because a process in which a solo worker was made can have no supervisor and
+    // no second solo worker.
     let supervised = evcore_prefork::Worker::solo().unwrap();
     let (later, lines) = server(1);
     let loops = later.setup(2).unwrap().loops;

@@ -16,7 +16,6 @@ impl ChannelId {
     }
 }
 
-/// A counter, by its index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CounterId(pub(crate) u32);
 
@@ -31,7 +30,6 @@ pub(crate) enum Carried {
 /// Maximum number of messages that wait at an end.
 pub(crate) const MESSAGES_MAX: usize = 64;
 
-/// One end of a pair.
 #[derive(Debug, Default)]
 pub(crate) struct ChannelEnd {
     /// Messages that have arrived, the oldest first.
@@ -43,7 +41,6 @@ pub(crate) struct ChannelEnd {
     pub(crate) refuses_messages: bool,
     /// True if either end was shut down in both directions.
     pub(crate) is_ended: bool,
-    /// The pollers that watch this end.
     pub(crate) watches: Vec<WatchId>,
 }
 
@@ -54,7 +51,6 @@ pub(crate) struct Message {
     pub(crate) objects: Vec<Carried>,
 }
 
-/// All pairs and counters.
 #[derive(Debug, Default)]
 pub(crate) struct Channels {
     ends: Vec<ChannelEnd>,
@@ -62,7 +58,6 @@ pub(crate) struct Channels {
 }
 
 impl Channels {
-    /// Makes a pair, with a reference to each end.
     pub(crate) fn pair(&mut self) -> [ChannelId; 2] {
         let first = ChannelId(u32::try_from(self.ends.len()).expect("there are fewer"));
         for _ in 0..2 {
@@ -100,7 +95,6 @@ impl Channels {
         self.end(id).is_ended || self.end(id.other()).references == 0
     }
 
-    /// Returns whether a reader of this end need not wait.
     pub(crate) fn is_readable(&self, id: ChannelId) -> bool {
         !self.end(id).messages.is_empty() || self.is_hung_up(id)
     }

@@ -1,8 +1,7 @@
 //! One endpoint of a connection: the bytes that it has received, and its answers to calls.
 //!
 //! An endpoint behaves like a TCP or Unix socket of Linux, with which `tests/like_sockets` compares
-//! it. An endpoint does not send by itself: `state/delivery.rs` carries the effects of one endpoint
-//! to the other.
+//! it. It does not send by itself: the code in `state` carries its effects to the other endpoint.
 
 use std::{collections::VecDeque, io};
 
@@ -11,41 +10,34 @@ use evcore::Ready;
 use super::Owner;
 use crate::watch_id::WatchId;
 
-/// The kind of socket that a connection behaves as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Family {
     Tcp,
     Unix,
 }
 
-/// One endpoint.
 #[derive(Debug)]
 pub(crate) struct Endpoint {
     pub(crate) family: Family,
-    /// The holder of the endpoint.
     pub(crate) owner: Owner,
     /// Number of descriptors of this endpoint beyond the first, including descriptors under way in
     /// messages.
     pub(crate) duplicates: u32,
-    /// The pollers that watch the endpoint.
     pub(crate) watches: Vec<WatchId>,
-    /// The number of bytes that may be in flight to this endpoint, or received and unread.
+    /// Maximum number of bytes in flight to this endpoint, or received and unread.
     pub(crate) capacity: usize,
-    /// The bytes that have arrived and are unread.
     recv_buffer: VecDeque<u8>,
-    /// The bytes that were sent and have not arrived.
     pub(crate) in_flight: VecDeque<u8>,
     // Invariant: the number of scheduled arrivals at this endpoint.
     pub(crate) segments_in_flight: u32,
     /// The time at which the last segment in flight arrives. No segment overtakes another.
     pub(crate) last_arrival_ns: u64,
-    /// True while the result of connecting is not known.
     connecting: bool,
-    /// True if the peer has shut down its sending half.
+    /// True if the peer has shut down its sending half, or closed.
     read_closed: bool,
-    /// True if this side has shut down its sending half.
+    /// True if this side has shut down its sending half, or closed.
     write_closed: bool,
-    /// True if the connection has ended in both directions.
+    /// True after a reset, a failed connect, or the close of a Unix socket's peer.
     disconnected: bool,
     /// The pending error (`SO_ERROR`), reported once.
     error: Option<io::ErrorKind>,
@@ -97,7 +89,7 @@ impl Endpoint {
         self.read_closed || self.disconnected
     }
 
-    /// Returns whether the connection still exists: it was not reset, and not shut down from both
+    /// Returns whether the connection is established, and was neither reset nor shut down from both
     /// sides.
     pub(crate) fn is_connected(&self) -> bool {
         let is_shut_down = self.read_closed && self.write_closed;
@@ -108,23 +100,19 @@ impl Endpoint {
         self.connecting
     }
 
-    /// Records that the connection request is sent.
     pub(crate) fn begin_connecting(&mut self) {
         self.connecting = true;
     }
 
-    /// Records that the connection is made.
     pub(crate) fn on_connected(&mut self) {
         self.connecting = false;
     }
 
-    /// Records that connecting has failed.
     pub(crate) fn on_connect_failed(&mut self, error: io::ErrorKind) {
         (self.connecting, self.disconnected) = (false, true);
         self.error = Some(error);
     }
 
-    /// Number of bytes that can be read.
     pub(crate) fn unread(&self) -> usize {
         self.recv_buffer.len()
     }
@@ -142,12 +130,11 @@ impl Endpoint {
             .saturating_sub(self.recv_buffer.len() + self.in_flight.len())
     }
 
-    /// Returns whether the free space is enough for the peer's poller to report it as writable.
+    /// Returns whether the free space makes the peer writable.
     pub(crate) fn is_writable(&self) -> bool {
         self.free_space() >= self.capacity.div_ceil(3)
     }
 
-    /// Reads at most `limit` of the bytes that have arrived.
     pub(crate) fn read(&mut self, buffer: &mut [u8], limit: usize) -> io::Result<usize> {
         let count = limit.min(buffer.len()).min(self.recv_buffer.len());
         if count > 0 {
@@ -233,7 +220,6 @@ impl Endpoint {
         ready
     }
 
-    /// Records that bytes have arrived.
     pub(crate) fn on_data(&mut self, count: usize) {
         if self.in_flight.len() == count && self.recv_buffer.is_empty() {
             std::mem::swap(&mut self.in_flight, &mut self.recv_buffer);
@@ -250,12 +236,10 @@ impl Endpoint {
         self.in_flight.len()
     }
 
-    /// Records that the peer has shut down its sending half.
     pub(crate) fn on_fin(&mut self) {
         self.read_closed = true;
     }
 
-    /// Records that the connection was reset.
     pub(crate) fn on_reset(&mut self) {
         if self.disconnected {
             return;
@@ -268,7 +252,7 @@ impl Endpoint {
         });
     }
 
-    /// Records that the peer of a Unix socket has closed.
+    /// Handles the close of a Unix socket's peer.
     pub(crate) fn on_hang_up(&mut self, had_unread: bool) {
         (self.read_closed, self.disconnected) = (true, true);
         if had_unread {
@@ -276,7 +260,6 @@ impl Endpoint {
         }
     }
 
-    /// Closes the endpoint. Returns the notice that the peer gets.
     pub(crate) fn close(&mut self) -> CloseNotice {
         let had_unread = !self.recv_buffer.is_empty();
         let notice = match self.family {

@@ -5,13 +5,12 @@ use std::{collections::VecDeque, net::SocketAddr};
 use super::EndpointId;
 use crate::watch_id::WatchId;
 
-/// A listening socket, which all workers that inherited it share.
 #[derive(Debug)]
 pub(crate) struct ListeningSocket {
     address: SocketAddr,
     /// True if it belongs to one process (`SO_REUSEPORT`), and not to the parent.
     reuseport: bool,
-    /// Number of open descriptors of the listener.
+    /// Number of open descriptors, without the parent's.
     pub(crate) descriptors: u32,
     /// The server endpoints of connections that wait, the oldest first.
     pub(crate) queue: VecDeque<EndpointId>,
@@ -19,11 +18,9 @@ pub(crate) struct ListeningSocket {
     pub(crate) watches: Vec<WatchId>,
 }
 
-/// The index of a listening socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ListenerId(pub(crate) u32);
 
-/// All listening sockets.
 #[derive(Debug, Default)]
 pub(crate) struct Listeners {
     sockets: Vec<ListeningSocket>,
@@ -52,7 +49,6 @@ impl Listeners {
         self.open(address, true)
     }
 
-    /// The open sockets at an address.
     pub(crate) fn at(&self, address: SocketAddr) -> impl Iterator<Item = ListenerId> {
         let sockets = self.sockets.iter().enumerate();
         sockets
@@ -78,8 +74,7 @@ impl ListeningSocket {
         self.reuseport && self.descriptors == 1
     }
 
-    /// Returns whether the socket is open. A shared socket stays open in the parent. A socket of a
-    /// single process is closed with its last descriptor.
+    /// Returns whether the socket is open. A shared socket stays open in the parent.
     pub(crate) fn is_open(&self) -> bool {
         !self.reuseport || self.descriptors > 0
     }

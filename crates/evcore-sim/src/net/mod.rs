@@ -1,7 +1,6 @@
 //! The network: connections, listeners, UDP sockets and channels.
 //!
-//! This module has only data and its rules. `state/delivery.rs` has everything that takes time or
-//! is random.
+//! This module has data and its rules. `state` has everything that takes time or is random.
 
 mod channels;
 mod endpoint;
@@ -42,7 +41,6 @@ impl EndpointId {
         self.0 / 2
     }
 
-    /// The number that the trace shows.
     pub(crate) const fn number(self) -> u64 {
         self.0 as u64
     }
@@ -52,7 +50,6 @@ impl EndpointId {
     }
 }
 
-/// The holder of an endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Owner {
     None,
@@ -60,11 +57,9 @@ pub(crate) enum Owner {
     Backlog,
     /// A process, by a descriptor.
     Process(u32, i32),
-    /// A simulated client.
     Client(u32),
 }
 
-/// The addresses of both ends of a connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Route {
     /// The address of the client.
@@ -75,7 +70,6 @@ pub(crate) struct Route {
     is_free: bool,
 }
 
-/// All objects of the network.
 #[derive(Debug)]
 pub(crate) struct Net {
     // Invariant: two for each route.
@@ -117,7 +111,6 @@ impl Net {
         &self.routes[id.connection() as usize]
     }
 
-    /// Makes a new connection, whose endpoints have no holder yet.
     pub(crate) fn connect(&mut self, family: Family, capacity: usize, to: SocketAddr) -> u32 {
         let route = Route {
             from: client_address(self.made),

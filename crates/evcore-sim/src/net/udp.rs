@@ -4,27 +4,22 @@ use std::{collections::VecDeque, net::SocketAddr};
 
 use crate::watch_id::WatchId;
 
-/// A UDP socket, by its index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct UdpId(pub(crate) u32);
 
-/// One socket.
 #[derive(Debug)]
 pub(crate) struct UdpSocket {
     pub(crate) address: SocketAddr,
-    /// The pollers that watch the socket.
     pub(crate) watches: Vec<WatchId>,
-    /// The latest arrival of the datagrams that this socket has sent without a fault.
+    /// The latest arrival of the datagrams that this socket has sent without a delay.
     pub(crate) last_arrival_ns: u64,
     /// Datagrams that have arrived, the oldest first.
     queue: VecDeque<Datagram>,
     // Invariant: the bytes of all datagrams in the queue.
     queued: usize,
-    /// Bytes that the queue may hold.
     capacity: usize,
 }
 
-/// A datagram.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Datagram {
     pub(crate) from: SocketAddr,
@@ -32,7 +27,6 @@ pub(crate) struct Datagram {
     pub(crate) bytes: Vec<u8>,
 }
 
-/// All sockets, and the datagrams that have not arrived.
 #[derive(Debug, Default)]
 pub(crate) struct Udp {
     sockets: Vec<Option<UdpSocket>>,
@@ -45,8 +39,8 @@ pub(crate) struct Udp {
 const FIRST_EPHEMERAL: u16 = 49_152;
 
 impl Udp {
-    /// Binds a new socket. With port 0 it gets the first free port. Returns `None` if the address
-    /// is in use.
+    /// Binds a new socket. Port 0 stands for the first free port. Returns `None` if the address is
+    /// in use, or no port is free.
     pub(crate) fn bind(&mut self, mut address: SocketAddr, capacity: usize) -> Option<UdpId> {
         if address.port() == 0 {
             let is_free = |port: &u16| self.at(SocketAddr::new(address.ip(), *port)).is_none();
@@ -87,7 +81,6 @@ impl Udp {
         self.sockets[id.0 as usize].as_mut().expect("it is open")
     }
 
-    /// The socket at an address.
     pub(crate) fn at(&self, address: SocketAddr) -> Option<UdpId> {
         let is_bound = |socket: &Option<UdpSocket>| {
             socket
@@ -98,7 +91,6 @@ impl Udp {
         index.map(|index| UdpId(id(index)))
     }
 
-    /// Puts a datagram in flight.
     pub(crate) fn send(&mut self, datagram: Datagram) -> u32 {
         let index = self.free.pop().unwrap_or_else(|| {
             self.in_flight.push(None);
@@ -108,7 +100,6 @@ impl Udp {
         index
     }
 
-    /// Takes a datagram out of flight.
     pub(crate) fn arrive(&mut self, index: u32) -> Datagram {
         self.free.push(index);
         self.in_flight[index as usize]

@@ -10,14 +10,12 @@ use crate::{
     trace::{Event, Subject},
 };
 
-/// The reason why a message was not sent.
 pub(crate) enum Unsent {
     Full,
     Gone,
 }
 
 impl State {
-    /// Makes two connected sockets of a process. Returns them with their descriptors.
     pub(crate) fn channel_pair(&mut self, process: u32) -> io::Result<[(Carried, i32); 2]> {
         self.check_free_descriptor(process)?;
         let pair = self.net.channels.pair().map(Carried::Channel);
@@ -25,7 +23,6 @@ impl State {
         Ok(pair.map(|object| (object, descriptors.insert(object.into()))))
     }
 
-    /// Makes a counter of a process. Returns it with its descriptor.
     pub(crate) fn counter(&mut self, process: u32) -> io::Result<(Carried, i32)> {
         self.check_free_descriptor(process)?;
         let object = Carried::Counter(self.net.channels.counter());
@@ -40,7 +37,6 @@ impl State {
         descriptors.insert(object.into())
     }
 
-    /// Sends a message with objects to the other end of a channel.
     pub(crate) fn send_message(
         &mut self,
         process: u32,
@@ -68,7 +64,6 @@ impl State {
         Ok(())
     }
 
-    /// Takes the next message that has arrived at an end.
     pub(crate) fn take_message(&mut self, process: u32, at: ChannelId) -> Option<Message> {
         let message = self.net.channels.end_mut(at).messages.pop_front()?;
         let objects = message.objects.len();
@@ -101,7 +96,6 @@ impl State {
         installed
     }
 
-    /// Counts another reference to an object.
     fn refer(&mut self, object: Carried) {
         match object {
             Carried::Endpoint(id) => self.net.endpoint_mut(id).duplicates += 1,
@@ -154,8 +148,7 @@ impl State {
         }
     }
 
-    /// Kills a worker before or after a call, if the fault occurs. Returns whether the process is
-    /// dead now.
+    /// Kills a worker of `Workers` if the fault occurs. Returns whether the process is dead now.
     pub(crate) fn may_die(&mut self, process: u32, fault: Fault) -> bool {
         if self.is_alive(process)
             && self.processes[process as usize].driven_by_workers

@@ -11,12 +11,10 @@ use crate::{
     trace::{Detail, Event},
 };
 
-/// The call that the state makes to a client.
 pub(crate) trait Callback: fmt::Debug + Send {
     fn call(&mut self, event: ClientEvent, state: &mut State, id: u32);
 }
 
-/// A client, and the facts about it.
 #[derive(Debug)]
 pub(crate) struct ClientSlot {
     /// `None` while the client is called, and after its exit.
@@ -31,7 +29,6 @@ pub(crate) struct ClientSlot {
     /// The event that comes before the next `Ready`.
     pending: Option<ClientEvent>,
     has_exited: bool,
-    /// True if a fault has taken the client's connection.
     lost_to_fault: bool,
 }
 
@@ -62,7 +59,6 @@ impl State {
         }
     }
 
-    /// Handles the establishment of an endpoint's connection.
     pub(crate) fn on_connected(&mut self, id: EndpointId) {
         if let Owner::Client(client) = self.net.endpoint(id).owner {
             self.clients[client as usize].pending = Some(ClientEvent::Connected);
@@ -130,7 +126,6 @@ impl State {
         self.schedule_after(after_ns, SimEvent::ClientTimer(client, timer));
     }
 
-    /// Closes the connection that a client has, and starts to connect.
     pub(crate) fn connect_client(&mut self, client: u32, to: SocketAddr) {
         self.close_client(client);
         let id = self.connect(client, to);
@@ -139,8 +134,8 @@ impl State {
         slot.lost_to_fault = false;
     }
 
-    /// Records that a fault ends the connection of this endpoint, for `is_lost_to_fault` of the
-    /// client.
+    /// Records that a fault ends the connection of this endpoint, for the client's
+    /// `is_lost_to_fault`.
     pub(crate) fn mark_lost_to_fault(&mut self, id: EndpointId) {
         for end in [id, id.other()] {
             if let Owner::Client(client) = self.net.endpoint(end).owner {
@@ -153,7 +148,6 @@ impl State {
         self.clients[client as usize].lost_to_fault
     }
 
-    /// The address that a client connects from.
     pub(crate) fn client_address(&self, client: u32) -> Option<SocketAddr> {
         let endpoint = self.clients[client as usize].endpoint;
         endpoint.map(|id| self.net.route(id).from)

@@ -18,7 +18,7 @@ use crate::{
 /// `tcp_syn_retries`, so this is the behaviour for a value of 5.)
 const MAX_ATTEMPTS: u8 = 6;
 
-/// The time after which connecting fails without an answer. It is the time of the last attempt.
+/// The time after which connecting fails without an answer: the time of the last attempt.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(31);
 
 /// The pause before the second attempt. It doubles for each further attempt.
@@ -44,7 +44,6 @@ impl State {
         descriptors.insert(Object::Listener(id))
     }
 
-    /// Sends the connection request of a client.
     pub(crate) fn connect(&mut self, client: u32, to: SocketAddr) -> EndpointId {
         let id = self.new_connection(to);
         self.set_owner(id, Owner::Client(client));
@@ -83,7 +82,6 @@ impl State {
         Ok((id, fd))
     }
 
-    /// Fails if a process cannot open another descriptor.
     pub(super) fn check_free_descriptor(&self, process: u32) -> io::Result<()> {
         const EMFILE: i32 = 24; // on every Unix
         let caller = &self.processes[process as usize];
@@ -123,7 +121,6 @@ impl State {
         }
     }
 
-    /// Connects a process at once.
     pub(crate) fn connect_now(
         &mut self,
         process: u32,
@@ -169,7 +166,6 @@ impl State {
         connection
     }
 
-    /// Handles a connection request that has arrived at the server.
     pub(crate) fn attempt_connect(&mut self, server: EndpointId, attempt: u8) {
         self.note(Event::ConnectArrived { server, attempt });
         let to = self.net.route(server).to;
@@ -196,8 +192,8 @@ impl State {
         !endpoint.is_open() || endpoint.is_disconnected()
     }
 
-    /// Chooses a random listener at an address, as the kernel does by a hash. Returns `None` if its
-    /// backlog is full.
+    /// Chooses a random listener at an address, as the kernel does by a hash. Returns `None` if the
+    /// listener's backlog is full.
     fn choose_listener(&mut self, to: SocketAddr) -> io::Result<Option<ListenerId>> {
         let listeners: Vec<_> = self.net.listeners.at(to).collect();
         if listeners.is_empty() {
@@ -229,8 +225,8 @@ impl State {
         self.schedule_after(after_ns, failure);
     }
 
-    /// Makes connecting fail. The server endpoint had an owner until now, so that the index was not
-    /// reused.
+    /// Makes connecting fail. The server endpoint had an owner until now, so the index of the
+    /// connection was not reused.
     pub(crate) fn fail_connect(&mut self, server: EndpointId, failure: ConnectFailure) {
         self.note(Event::ConnectFailed { server, failure });
         let client = server.other();
@@ -254,7 +250,6 @@ impl State {
         self.net.release_if_closed(server);
     }
 
-    /// Accepts the oldest connection of a listener into a process.
     pub(crate) fn accept(
         &mut self,
         process: u32,
@@ -282,20 +277,17 @@ impl State {
         Accept::Connection((server, fd), self.net.route(server).from.into())
     }
 
-    /// Closes a process's descriptor of a listener.
     pub(crate) fn close_listener(&mut self, listener: ListenerId) {
         let socket = self.net.listeners.socket_mut(listener);
         socket.descriptors -= 1;
         if socket.is_open() {
             return;
         }
-        // Connections that wait at a closed listener are reset.
         for server in std::mem::take(&mut socket.queue) {
             self.reset(server);
         }
     }
 
-    /// Makes two connected endpoints in one process.
     pub(crate) fn pair(&mut self, process: u32, family: Family) -> [(EndpointId, i32); 2] {
         let nowhere = SocketAddr::from(([0, 0, 0, 0], 0));
         let capacity = self.config.socket_buffer;
@@ -307,7 +299,6 @@ impl State {
         ids.map(|id| (id, self.hold(id, process)))
     }
 
-    /// Number of connections that wait at an address.
     pub(crate) fn backlog_len(&self, address: SocketAddr) -> usize {
         let listeners = &self.net.listeners;
         listeners
@@ -318,7 +309,6 @@ impl State {
 }
 
 impl ConnectFailure {
-    /// The error that the process gets.
     fn kind(self) -> io::ErrorKind {
         match self {
             Self::Refused => io::ErrorKind::ConnectionRefused,

@@ -18,7 +18,6 @@ use crate::{
 const LONGEST: usize = 65_507;
 
 impl State {
-    /// Binds a UDP socket of a process. Returns it and its descriptor.
     pub(crate) fn bind_udp(
         &mut self,
         process: u32,
@@ -65,7 +64,7 @@ impl State {
         Ok(bytes.len())
     }
 
-    /// Sends a datagram. Without a fault, the datagrams of a socket arrive in the order in which
+    /// Sends a datagram. Without a delay, the datagrams of a socket arrive in the order in which
     /// they were sent.
     fn transmit_datagram(&mut self, from: UdpId, datagram: Datagram) {
         let latency_ns = whole_ns(self.rng.duration(&self.config.latency));
@@ -81,7 +80,8 @@ impl State {
         self.event_queue.schedule(at_ns, SimEvent::Datagram(index));
     }
 
-    /// Delivers a datagram. It is lost if no socket has its address, or if the queue is full.
+    /// Delivers a datagram. It is lost if no socket has its address, or if that socket's queue is
+    /// full.
     pub(crate) fn datagram_arrives(&mut self, index: u32) {
         let datagram = self.net.udp.arrive(index);
         let Some(id) = self.net.udp.at(datagram.to) else {
@@ -97,7 +97,6 @@ impl State {
         }
     }
 
-    /// Receives the oldest datagram. Bytes that do not fit into the buffer are lost.
     pub(crate) fn receive_datagram(
         &mut self,
         process: u32,

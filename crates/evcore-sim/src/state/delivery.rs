@@ -13,14 +13,13 @@ use crate::{
     trace::{Detail, Event, Subject},
 };
 
-/// The longest delay of a delayed piece of data, or of a delayed datagram or request.
+/// The longest additional time of a delay.
 pub(super) const DELAY_MAX: Duration = Duration::from_secs(3);
 
-/// The longest time from a short read or write until the rest follows.
+/// The longest additional time of the segment that follows a short read or a short write.
 const REST_MAX: Duration = Duration::from_millis(5);
 
 impl State {
-    /// Sends as much as fits from one endpoint to the other.
     pub(crate) fn send(&mut self, from: EndpointId, bytes: &[u8]) -> io::Result<usize> {
         self.net.endpoint_mut(from).check_send()?;
         if bytes.is_empty() {
@@ -76,7 +75,6 @@ impl State {
         self.transmit(to, Segment::Data(count), after_ns);
     }
 
-    /// Reads what has arrived at an endpoint.
     pub(crate) fn receive(&mut self, at: EndpointId, buffer: &mut [u8]) -> io::Result<usize> {
         let endpoint = self.net.endpoint(at);
         let available = endpoint.unread().min(buffer.len());
@@ -103,7 +101,6 @@ impl State {
         Ok(count)
     }
 
-    /// Puts the rest of a short read back in flight.
     fn unreceive(&mut self, at: EndpointId) {
         let rest = self.net.endpoint_mut(at).unreceive();
         if rest > 0 {
@@ -113,7 +110,6 @@ impl State {
         }
     }
 
-    /// Shuts down the sending half of an endpoint.
     pub(crate) fn shutdown_write(&mut self, from: EndpointId) -> io::Result<()> {
         if self.net.endpoint(from).is_connecting() {
             // Linux gives up the connection.
@@ -131,7 +127,6 @@ impl State {
         Ok(())
     }
 
-    /// Closes an endpoint.
     pub(crate) fn close(&mut self, id: EndpointId) {
         if self.is_killing {
             self.mark_lost_to_fault(id);
@@ -170,7 +165,6 @@ impl State {
         self.net.endpoint_mut(id).close()
     }
 
-    /// Handles a segment that has arrived at an endpoint.
     pub(crate) fn arrive(&mut self, id: EndpointId, segment: Segment) {
         self.note(Event::Arrived { at: id, segment });
         let endpoint = self.net.endpoint_mut(id);
@@ -213,7 +207,7 @@ impl State {
         self.transmit(from.other(), Segment::Reset, after_ns);
     }
 
-    /// Handles changes of an endpoint: schedules its client, or wakes the pollers that watch it.
+    /// Schedules an endpoint's client, and wakes the pollers that watch the endpoint.
     pub(crate) fn notify_watchers(&mut self, id: EndpointId, changes: Ready) {
         if let Owner::Client(client) = self.net.endpoint(id).owner {
             self.schedule_client(client);
@@ -233,7 +227,6 @@ impl State {
         fd
     }
 
-    /// Sets the holder of an endpoint.
     pub(super) fn set_owner(&mut self, id: EndpointId, owner: Owner) {
         self.net.endpoint_mut(id).owner = owner;
         self.detail(|| Detail::Held { end: id, by: owner });

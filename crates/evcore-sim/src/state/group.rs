@@ -16,7 +16,6 @@ use crate::{
 };
 
 impl State {
-    /// Creates the group of one server.
     pub(crate) fn new_group(&mut self, policy: Policy, workers: usize) -> u32 {
         self.groups.push(Group::new(policy, workers));
         u32::try_from(self.groups.len() - 1).expect("there are fewer servers")
@@ -38,7 +37,6 @@ impl State {
         (member, process.descriptors.insert(object))
     }
 
-    /// Makes a handle to the accept lock of a group.
     pub(crate) fn lock_handle(&mut self, group: u32, process: u32, id: WorkerId) -> MutexHandle {
         let process = &mut self.processes[process as usize];
         process.memberships.push((group, id));
@@ -62,7 +60,7 @@ impl State {
         self.dead_roles.push(role);
     }
 
-    /// Wakes the members that the call before has notified.
+    /// Wakes the members that were notified since the last call.
     pub(crate) fn wake_notified(&mut self, group: u32) {
         for (slot, watches) in self.group(group).take_new() {
             self.note(Event::Notified { group, slot });

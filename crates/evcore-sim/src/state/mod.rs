@@ -1,8 +1,8 @@
 //! The state of a simulation, which all its handles share.
 //!
-//! Every event happens here, one after the other. While a client is called, the state is locked,
-//! and the client gets it as a `ClientCx`. While the application runs, the state is not locked, so
-//! that the application can use every handle.
+//! Events happen one after the other. While a client is called, the state is locked, and the client
+//! gets it as a `ClientCx`. While the application runs, the state is not locked, so that the
+//! application can use every handle.
 
 mod channels;
 mod client_callbacks;
@@ -44,17 +44,14 @@ pub(crate) use client_callbacks::{Callback, ClientSlot};
 pub(crate) use processes::Process;
 pub(crate) use stores::Store;
 
-/// The whole state.
 #[derive(Debug)]
 pub(crate) struct State {
     pub(crate) event_queue: EventQueue,
     pub(crate) rng: Rng,
     pub(crate) faults: Faults,
-    /// The restriction of this run.
     pub(crate) restriction: Restriction,
     /// Number of clients that the test wanted, including those that the restriction leaves out.
     pub(crate) clients_wanted: usize,
-    /// Number of occurrences of each fault, by its index.
     counts: [u64; Fault::ALL.len()],
     pub(crate) config: SimConfig,
     pub(crate) trace: Trace,
@@ -64,7 +61,6 @@ pub(crate) struct State {
     pub(crate) clients: Vec<ClientSlot>,
     /// The slots of clients that have exited.
     pub(crate) free_clients: Vec<u32>,
-    /// The worker group of each server.
     pub(crate) groups: Vec<Group>,
     pub(crate) thread_pools: ThreadPools,
     /// The roles of killed processes, whose destructors must not run.
@@ -76,7 +72,7 @@ pub(crate) struct State {
     woke_sleeper: bool,
     /// True if a waker was used, so that one of the pollers may have been woken.
     pub(crate) waker_used: Arc<AtomicBool>,
-    /// No wait goes beyond this time.
+    /// A wait outside of `Workers` does not sleep from this time on.
     pub(crate) time_limit_ns: u64,
     /// The time by which the monotonic clock is ahead of the simulated time.
     clock_ahead_ns: u64,
@@ -131,7 +127,7 @@ impl State {
         self.counts[fault as usize]
     }
 
-    /// Draws whether a fault occurs now, and counts it.
+    /// Draws whether a fault occurs now, and counts the fault if it does.
     #[inline]
     pub(crate) fn draw_fault(&mut self, fault: Fault, subject: Subject) -> bool {
         let is_drawn = self.rng.happens(self.faults.probability(fault));
@@ -147,7 +143,6 @@ impl State {
         self.restriction.permits(fault, self.now_ns())
     }
 
-    /// Counts a fault that has occurred.
     pub(crate) fn count_fault(&mut self, fault: Fault, subject: Subject) {
         self.counts[fault as usize] += 1;
         self.note(Event::FaultOccurred(fault, subject));
@@ -158,12 +153,10 @@ impl State {
         whole_ns(self.rng.duration(&(Duration::from_nanos(1)..=max)))
     }
 
-    /// The monotonic clock.
     pub(crate) fn monotonic_ns(&self) -> u64 {
         self.now_ns().saturating_add(self.clock_ahead_ns)
     }
 
-    /// The wall clock.
     pub(crate) fn wall_time(&self) -> WallTime {
         const NS: u64 = 1_000_000_000;
         let monotonic_ns = self.monotonic_ns();
@@ -178,7 +171,6 @@ impl State {
         self.wall_seconds = self.wall_seconds.saturating_add(seconds);
     }
 
-    /// Injects the faults of clocks, at the end of a wait.
     pub(crate) fn inject_clock_faults(&mut self) {
         const DAY: u64 = 86_400;
         if self.draw_fault(Fault::ClockJump, Subject::Machine) {
@@ -196,8 +188,9 @@ impl State {
         until_ns == u64::MAX && self.event_queue.next_ns().is_none()
     }
 
-    /// Lets time and events pass until `until_ns`, or until an event that concerns a caller: it
-    /// wakes a poller, it is the notice of a death or, if `to_clients` is set, it calls a client.
+    /// Lets time and events pass until `until_ns`, or until an event that concerns the caller. Such
+    /// an event wakes a poller, uses a waker, is the notice of a death or, if `to_clients` is set,
+    /// calls a client.
     pub(crate) fn run(&mut self, until_ns: u64, to_clients: bool) {
         while let Some(event) = self.event_queue.pop(until_ns) {
             self.woke_sleeper = false;
@@ -230,7 +223,6 @@ impl State {
         }
     }
 
-    /// Returns the present readiness of an object.
     pub(crate) fn readiness(net: &Net, groups: &[Group], object: Object) -> Ready {
         match object {
             Object::Endpoint(id) => net.endpoint(id).ready(net.endpoint(id.other())),
@@ -268,22 +260,18 @@ impl State {
         }
     }
 
-    /// Duration of a turn, apart from its steps.
     pub(crate) fn turn_ns(&mut self) -> u64 {
         whole_ns(self.rng.duration(&self.config.turn_time)).max(1)
     }
 
-    /// Time that the application works on a step.
     pub(crate) fn step_ns(&mut self) -> u64 {
         whole_ns(self.rng.duration(&self.config.step_time))
     }
 
-    /// The time from the wake-up of a worker until it runs.
     pub(crate) fn wake_ns(&mut self) -> u64 {
         whole_ns(self.rng.duration(&self.config.wake_latency))
     }
 
-    /// Time that a segment takes to an endpoint.
     pub(crate) fn latency_ns(&mut self, to: EndpointId) -> u64 {
         match self.net.endpoint(to).family {
             Family::Unix => 0,

@@ -12,23 +12,19 @@ use crate::{
     trace::{Detail, Event},
 };
 
-/// A process.
 #[derive(Debug, Default)]
 pub(crate) struct Process {
     pub(crate) descriptors: FdTable,
     /// The groups in which the process has a role, and its id there.
     pub(crate) memberships: Vec<(u32, WorkerId)>,
-    /// The indices of the process's pollers.
     pub(crate) pollers: Vec<u32>,
     /// True if the process was killed or has exited. The calls of its handles have no effect.
     pub(crate) is_dead: bool,
-    /// True if the parent has noticed the death.
     pub(crate) is_reaped: bool,
     /// True if `Workers` drive the process, so that its waits return at once.
     pub(crate) driven_by_workers: bool,
     /// The process that keeps its idle connections if it is killed.
     pub(crate) store: Option<Store>,
-    /// True if the process is the store of another one.
     pub(crate) is_store: bool,
     /// The connections that killed processes have left to this one, with their descriptors.
     pub(crate) kept: Vec<(Carried, i32)>,
@@ -56,7 +52,6 @@ impl State {
         !self.processes[process as usize].is_dead
     }
 
-    /// Closes a descriptor of a process.
     pub(crate) fn close_descriptor(&mut self, process: u32, fd: i32) {
         let descriptors = &mut self.processes[process as usize].descriptors;
         let Some(object) = descriptors.remove(fd) else {
@@ -82,7 +77,6 @@ impl State {
         }
     }
 
-    /// Resets the connection of a descriptor.
     pub(crate) fn reset_descriptor(&mut self, process: u32, fd: i32, id: EndpointId) {
         let descriptors = &mut self.processes[process as usize].descriptors;
         let object = descriptors.remove(fd);
@@ -102,7 +96,6 @@ impl State {
         has_events
     }
 
-    /// Sets whether a process sleeps in a wait of its pollers.
     pub(crate) fn set_sleeping(&mut self, process: u32, is_sleeping: bool) {
         for poller in &self.processes[process as usize].pollers {
             self.pollers[*poller as usize].is_sleeping = is_sleeping;
@@ -135,7 +128,8 @@ impl State {
     }
 
     /// Kills a process. The kernel closes its descriptors, except those that its store keeps. The
-    /// dead process keeps the lock and its membership until the parent notices the death.
+    /// accept lock and the memberships stay with the dead process until the parent notices the
+    /// death.
     pub(crate) fn kill(&mut self, process: u32) {
         self.note(Event::Killed(process));
         self.keep_idle(process);
@@ -147,11 +141,10 @@ impl State {
         self.schedule_after(after_ns, SimEvent::Reap(process));
     }
 
-    /// Records that a kill ends the connections that a process watches, and those that wait at its
-    /// own listeners. A connection that the process does not watch, and that has another
-    /// descriptor, is being handed over, and has to survive. A connection without another
-    /// descriptor counts as lost to the fault when it is closed. A store owns the connections that
-    /// it keeps until another process has them, although it does not watch them.
+    /// Records that a kill ends the connections that the process owns, and those that wait at its
+    /// own listeners. A process owns the connections that it watches; a store owns those that it
+    /// keeps. A connection that the process does not own may have another descriptor, because it is
+    /// being handed over, and then has to survive. Otherwise it counts as lost when it is closed.
     fn mark_lost_to_kill(&mut self, process: u32) {
         let descriptors = &self.processes[process as usize].descriptors;
         let mut taken = Vec::new();
@@ -185,7 +178,7 @@ impl State {
         self.processes[process as usize].is_store && is_owner
     }
 
-    /// Lets a process exit by itself. It releases at once all that it holds.
+    /// Lets a process exit by itself. The process releases at once all that it holds.
     pub(crate) fn exit(&mut self, process: u32) {
         self.note(Event::Exited(process));
         self.close_all(process);

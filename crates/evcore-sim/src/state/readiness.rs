@@ -25,7 +25,6 @@ impl State {
         poller
     }
 
-    /// Removes all registrations of a poller that is dropped.
     pub(crate) fn close_poller(&mut self, poller: u32) {
         for id in 0..self.pollers[poller as usize].id_count() {
             // The call fails for ids without a registration.
@@ -36,7 +35,6 @@ impl State {
         pollers.retain(|other| *other != poller);
     }
 
-    /// Registers the object of a descriptor.
     pub(crate) fn watch(&mut self, poller: u32, new: &Registration) -> Result<()> {
         let process = self.pollers[poller as usize].process;
         let descriptors = &self.processes[process as usize].descriptors;
@@ -110,9 +108,9 @@ impl State {
         slept
     }
 
-    /// Handles a connection that has come to a listener. Wakes all pollers that watch it. Of the
-    /// pollers that watch it exclusively, wakes the first one that sleeps, even if its process is
-    /// paused (as Linux does).
+    /// Wakes the pollers that watch a listener, to which a connection has come: all that do not
+    /// watch it exclusively, and the first sleeping one of the others. (As on Linux, the process of
+    /// that poller may be paused.)
     pub(crate) fn notify_listener_watchers(&mut self, id: ListenerId) {
         let watches = self.net.listeners.socket(id).watches.clone();
         let is_exclusive = |state: &Self, watch: &WatchId| {
@@ -134,7 +132,6 @@ impl State {
         }
     }
 
-    /// Returns whether a wait would return at once.
     pub(crate) fn would_report(&mut self, poller: u32) -> bool {
         let (net, groups) = (&self.net, &self.groups);
         let kernel_poller = &mut self.pollers[poller as usize];
@@ -178,8 +175,7 @@ impl State {
         let process = self.pollers[poller as usize].process;
         // A signal may come before an event, and the next wait reports the event. But a wait that
         // an exclusive registration has woken reports that registration, because the kernel has
-        // woken no other wait for it. A signal ends only a sleep: a wait that begins with an event
-        // reports it.
+        // woken no other wait for it.
         let has_exclusive_ready = self.pollers[poller as usize].has_exclusive_ready();
         if has_slept
             && !has_exclusive_ready
@@ -213,7 +209,7 @@ impl State {
         Ok(())
     }
 
-    /// Sleeps until the limit, or until any poller is woken, which need not be this one.
+    /// Sleeps until the limit, or until any poller may have been woken.
     fn sleep(&mut self, limit_ns: Option<u64>) -> Result<()> {
         let now_ns = self.now_ns();
         if now_ns >= self.time_limit_ns {
@@ -247,7 +243,6 @@ impl State {
         matches!(object, Some(Object::Endpoint(id)) if self.net.endpoint(id).is_connecting())
     }
 
-    /// Injects faults into the readiness that a wait is about to report.
     fn inject_readiness_faults(&mut self, poller: u32) {
         let process = self.pollers[poller as usize].process;
         for fault in [Fault::SpuriousReadiness, Fault::RepeatedReadiness] {
@@ -290,7 +285,6 @@ fn timed_out(why: &'static str) -> Error {
     }
 }
 
-/// The reason why a wait fails.
 #[derive(Debug)]
 pub(crate) struct WaitEnded(&'static str);
 

@@ -8,7 +8,6 @@ use crate::{fd_table::number, kernel_poller::Object, net::Carried};
 /// The mark of an idle connection, as `evcore` sets it.
 const IDLE: u8 = 1;
 
-/// The store of a process.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Store {
     pub(crate) process: u32,

@@ -15,7 +15,6 @@ use crate::{
 const SLOW_JOB_MAX: Duration = Duration::from_secs(3);
 
 impl State {
-    /// Opens a thread pool of a process.
     pub(crate) fn open_thread_pool(&mut self, process: u32, threads: usize) -> u32 {
         self.thread_pools.open(process, threads)
     }
@@ -36,7 +35,7 @@ impl State {
         self.schedule_after(job_ns, SimEvent::JobEnds(job));
     }
 
-    /// Ends a job. Its closure runs only now, because no simulated time passes while it runs.
+    /// Ends a job. The closure runs only now, because no simulated time passes while it runs.
     pub(crate) fn end_job(&mut self, id: JobId) {
         let (job, next) = self.thread_pools.remove(id);
         next.into_iter().for_each(|next| self.run_job(next));

@@ -8,8 +8,8 @@ impl Timeline {
     /// Draws the flight records in an error log of `httpd`. If a process has logged its records
     /// several times, only the last ones are drawn. Returns `None` if the log has no records.
     ///
-    /// A record has no time of its own, so it stands at the beginning of its turn. Records before
-    /// the first whole turn of a process stand at the time of that turn.
+    /// Most records have no time of their own, so they stand at the beginning of their turn.
+    /// Records before the first whole turn of a process stand at the time of that turn.
     ///
     /// ```
     /// use evcore_sim::Timeline;
@@ -92,14 +92,12 @@ fn timed<'a>((process, newest_first): (&'a str, Vec<&'a str>)) -> Vec<Record<'a>
     texts.map(with_time).collect()
 }
 
-/// The name of a record.
 fn name(text: &str) -> &str {
     text.split(|letter: char| !letter.is_alphanumeric())
         .next()
         .unwrap_or_default()
 }
 
-/// The number in a field of a record.
 fn field(text: &str, name: &str) -> Option<u64> {
     let (_, rest) = text.split_once(&format!("{name}: "))?;
     let end = rest
@@ -124,7 +122,7 @@ struct Drawing {
     timeline: Timeline,
     /// The first moment of the unfinished bar on each lane.
     open: BTreeMap<usize, usize>,
-    /// The row of a process or a token, and the facts about it.
+    /// The row of each process and token, and the facts that the row shows.
     rows: BTreeMap<String, (usize, Facts)>,
 }
 

@@ -2,13 +2,11 @@
 
 use std::fmt::Write;
 
-/// A list in brackets.
 pub(super) fn list(items: impl IntoIterator<Item = String>) -> String {
     let items: Vec<_> = items.into_iter().collect();
     format!("[{}]", items.join(","))
 }
 
-/// A list of numbers.
 pub(super) fn numbers<const N: usize>(numbers: [u64; N]) -> String {
     list(numbers.map(|number| number.to_string()))
 }

@@ -1,8 +1,8 @@
 //! The events of a run over time, as data for a picture.
 //!
-//! Spans and arrows refer to moments: a lane has spans between two moments, and an arrow leads from
-//! one moment to another. So the picture can show the moments at equal distances. Drawn to scale, a
-//! microsecond with all events would be next to five empty minutes.
+//! Spans and arrows refer to moments, so the picture can show the moments at almost equal
+//! distances. In a picture to scale, a microsecond with all events would be next to five empty
+//! minutes.
 
 mod flight_log;
 mod json;
@@ -18,7 +18,7 @@ use std::collections::HashMap;
 #[derive(Clone, Debug, Default)]
 pub struct Timeline {
     title: String,
-    /// Text about the whole picture, which may have several lines.
+    /// Text about the whole picture, perhaps of several lines.
     summary: String,
     lanes: Vec<Lane>,
     /// Invariant: in the order of their times.
@@ -37,7 +37,7 @@ struct Lane {
     group: Group,
 }
 
-/// The lanes of a group stand together, in this order.
+/// Groups of lanes, in the order of the picture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Group {
     Client,
@@ -49,13 +49,12 @@ enum Group {
     Machine,
 }
 
-/// An event of the run.
 #[derive(Clone, Copy, Debug)]
 struct Moment {
     at_ns: u64,
     lane: usize,
     kind: Kind,
-    /// The index of its text.
+    /// The index of the moment's text.
     text: usize,
 }
 
@@ -73,7 +72,6 @@ enum Kind {
     Other,
 }
 
-/// A bar on a lane.
 #[derive(Clone, Copy, Debug)]
 struct Span {
     lane: usize,
@@ -94,7 +92,7 @@ enum SpanKind {
 /// A row of the table of the state.
 #[derive(Clone, Debug, Default)]
 struct Row {
-    /// The index of its name.
+    /// The index of the row's name.
     name: usize,
     /// Each moment from which the row has a new state, and the index of the state's text. An empty
     /// text hides the row.
@@ -134,7 +132,7 @@ impl Timeline {
         self
     }
 
-    /// The index of a lane, which is created on first use.
+    /// The index of a lane. The first call creates the lane.
     fn lane(&mut self, group: Group, name: &str) -> usize {
         let is_it = |lane: &Lane| lane.group == group && lane.name == name;
         self.lanes.iter().position(is_it).unwrap_or_else(|| {
@@ -156,7 +154,6 @@ impl Timeline {
         });
     }
 
-    /// The index of the last moment.
     fn last(&self) -> Option<usize> {
         self.moments.len().checked_sub(1)
     }

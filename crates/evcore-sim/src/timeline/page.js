@@ -1,7 +1,7 @@
-// Draws the data of this page. Places are counted in moments, which have the times.
+// Draws the data of this page. Spans, arrows and states refer to moments, by their indices.
 "use strict";
 
-const LANE = 26; // the style sheet has both heights
+const LANE = 26; // the style sheet also has both heights
 const TOP = 22;
 const LINES = 15;
 const SHAPES = { Fault: "▲", Step: "■", Report: "◆", Move: "●", Note: "✚", Other: "·" };
@@ -15,9 +15,9 @@ const last = Math.max(0, moments.length - 1);
 
 const state = {
   cursor: last,
-  /** True if distances are times; otherwise the moments have their room. */
+  /** True if distances are proportional to time, and not almost equal. */
   byTime: false,
-  /** The visible part of the axis, in shares of the whole. */
+  /** The visible part of the axis, as fractions of the whole. */
   from: 0,
   to: 1,
 };
@@ -31,7 +31,7 @@ function placesByTime() {
   return moments.map((moment, index) => (whole ? (moment[TIME] - first) / whole : index / Math.max(1, last)));
 }
 
-/** A moment has its room, and a pause a little more if it is longer. */
+/** The distance between two moments grows a little with the time between them. */
 function placesByMoment() {
   let place = 0;
   const places = moments.map((moment, index) => {
@@ -46,7 +46,7 @@ const places = () => (state.byTime ? axes.time : axes.moments);
 
 const seconds = (ns) => `${(ns / 1e9).toFixed(9)} s`;
 
-/** The index of the first moment at a place or behind it. */
+/** The index of the first moment at a place or after it. */
 function indexAt(place) {
   const all = places();
   let [low, high] = [0, all.length];
@@ -117,7 +117,7 @@ function drawSpans(pen, x, y, width, colour) {
   }
 }
 
-/** The times of some moments, where there is room for them. */
+/** Writes the times of some moments, where there is room. */
 function drawTimes(pen, x, first, end, width, colour) {
   pen.fillStyle = colour("soft");
   pen.font = "11px system-ui, sans-serif";
@@ -158,7 +158,7 @@ function drawMoments(pen, x, y, first, end, colour) {
   }
 }
 
-/** Each kind has a shape of its own, so that none is told by its colour alone. */
+/** Each kind has its own shape or size, so that colour is not the only difference. */
 function shape(pen, kind, x, y) {
   const corners = {
     Fault: [[0, -6], [6, 5], [-6, 5]],
@@ -238,7 +238,7 @@ function show() {
 
 // ---- Moving ----
 
-/** Moves the cursor, and the visible part with it. */
+/** Moves the cursor. If the cursor leaves the visible part, that part follows. */
 function go(index) {
   state.cursor = Math.max(0, Math.min(last, index));
   const place = places()[state.cursor] ?? 0;
@@ -253,7 +253,7 @@ function look(from, width) {
   state.to = state.from + kept;
 }
 
-/** Shows a part that is wider or narrower, around the cursor. */
+/** Shows a wider or narrower part around the cursor. */
 function zoom(factor) {
   const place = places()[state.cursor] ?? 0;
   const width = Math.max(1e-6, Math.min(1, (state.to - state.from) * factor));
@@ -261,7 +261,7 @@ function zoom(factor) {
   show();
 }
 
-/** The next moment in a direction that is wanted; the cursor's without one. */
+/** The index of the next wanted moment in a direction, or the cursor if there is none. */
 function next(direction, isWanted) {
   for (let index = state.cursor + direction; index >= 0 && index <= last; index += direction) {
     if (isWanted(moments[index])) return index;
@@ -299,7 +299,7 @@ document.addEventListener("keydown", (event) => {
   action(event.shiftKey);
 });
 
-/** The moment next to a point of the picture: on its lane if there is one nearby. */
+/** The index of the moment nearest to a point. Moments on the lane of the point are preferred. */
 function momentAt(event) {
   const box = canvas.getBoundingClientRect();
   const share = (event.clientX - box.left - 8) / (box.width - 16);

@@ -2,7 +2,7 @@
 
 use super::{Kind, SpanKind, Timeline, json};
 
-/// The page, in which three lines stand for the style, the script and the data.
+/// The page, with placeholders for the style, the data and the script.
 const PAGE: &str = include_str!("page.html");
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
@@ -11,7 +11,7 @@ impl Timeline {
     /// A page that draws the picture: lanes over time, with sent bytes as arrows, and a table of
     /// the state at the cursor. The page loads nothing from elsewhere.
     ///
-    /// The page of a long run shows the last 30,000 entries.
+    /// The page of a long simulation shows the last 30,000 entries of the trace.
     #[must_use]
     pub fn to_html(&self) -> String {
         let (before, rest) = split(PAGE, "/* style */");
@@ -29,7 +29,6 @@ impl Timeline {
         .concat()
     }
 
-    /// Sorts the lanes, so that the lanes of a group stand together.
     pub(super) fn sort_lanes(&mut self) {
         let mut order: Vec<usize> = (0..self.lanes.len()).collect();
         order.sort_by_key(|lane| self.lanes[*lane].group);

@@ -29,7 +29,6 @@ impl Timeline {
     }
 }
 
-/// A picture, and its unfinished parts.
 struct Drawing<'a> {
     timeline: Timeline,
     situation: Situation<'a>,
@@ -46,7 +45,6 @@ struct Drawing<'a> {
     connections: BTreeMap<u32, EndpointId>,
 }
 
-/// A bar that is not finished.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Open {
     Turn(u32),

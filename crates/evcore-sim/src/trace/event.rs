@@ -13,14 +13,13 @@ use crate::{
 
 /// An event of the run that is part of the hash.
 ///
-/// A field that [`words`](Self::words) leaves out is not part of the hash. Only people read it.
+/// The fields that [`words`](Self::words) leaves out are for people, and not part of the hash.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Event {
     Listened {
         process: u32,
         listener: ListenerId,
     },
-    /// A connection request has arrived.
     ConnectArrived {
         server: EndpointId,
         attempt: u8,
@@ -50,7 +49,6 @@ pub(crate) enum Event {
         at: EndpointId,
         segment: Segment,
     },
-    /// A wait has ended.
     WaitEnded {
         poller: u32,
         process: u32,
@@ -116,7 +114,6 @@ pub(crate) enum Event {
         at: UdpId,
         count: usize,
     },
-    /// A message of a channel, with descriptors.
     SentMessage {
         process: u32,
         from: ChannelId,
@@ -129,7 +126,6 @@ pub(crate) enum Event {
     },
 }
 
-/// The target of a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Subject {
     Machine,
@@ -139,8 +135,7 @@ pub(crate) enum Subject {
 }
 
 impl Subject {
-    /// The subject of a fault at an object: a connection or a UDP socket, or else the process that
-    /// watches the object.
+    /// The connection or the UDP socket of the object, or else the process that watches the object.
     pub(crate) fn of(object: Option<Object>, process: u32) -> Self {
         match object {
             Some(Object::Endpoint(id)) => Self::End(id),
@@ -152,7 +147,7 @@ impl Subject {
 
 impl Event {
     /// The two words that the hash covers. The first has the number of the kind in its highest
-    /// byte, and the subject of the event below it. The second is an amount. A new kind gets the
+    /// byte, combined with the subject of the event. The second is an amount. A new kind gets the
     /// next number.
     #[inline]
     pub(crate) fn words(self) -> [u64; 2] {
@@ -219,12 +214,12 @@ fn ready_number(ready: Ready) -> u64 {
     .fold(0, |number, bit| 2 * number + u64::from(bit))
 }
 
-/// A fact that follows from the events, and that people want to read. It is kept only if the trace
-/// is recorded, and is not part of the hash.
+/// A fact that people want to read. It is kept if the trace is recorded, and is not part of the
+/// hash.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Detail {
-    /// A connection exists from now on, under an index that an earlier one may have had. Its
-    /// addresses are in the recording.
+    /// A connection exists from now on, under an index that an earlier one may have had. The
+    /// recording has its addresses.
     Opened {
         connection: u32,
         route: u32,
@@ -265,24 +260,19 @@ pub(crate) enum Detail {
         process: u32,
         step: StepName,
     },
-    /// The process waits in the kernel, at most until this time.
     Sleeps {
         process: u32,
         until_ns: u64,
     },
-    /// The process does not run until this time.
     Paused {
         process: u32,
         until_ns: u64,
     },
-    /// A send or a receive would block.
     WouldBlock {
         end: EndpointId,
         sends: bool,
-        /// Number of bytes that the caller offered.
         of: usize,
     },
-    /// A segment is on its way to this endpoint.
     Departed {
         to: EndpointId,
         segment: Segment,

@@ -24,15 +24,13 @@ pub(crate) fn lines(recording: &Recording) -> Vec<String> {
     lines
 }
 
-/// A line with its time.
 pub(crate) fn with_time(now_ns: u64, text: &str) -> String {
     let (seconds, ns) = (now_ns / 1_000_000_000, now_ns % 1_000_000_000);
     format!("{seconds:>6}.{ns:09} {text}")
 }
 
 impl Situation<'_> {
-    /// Describes the entry that was applied last. Returns `None` if another entry has the same
-    /// information.
+    /// Describes the entry that was applied last. Returns `None` for an entry that needs no line.
     pub(crate) fn describe(&self, entry: Entry) -> Option<String> {
         match entry {
             Entry::Event(event) => self.describe_event(event),

@@ -1,8 +1,7 @@
 //! The trace of a run: a hash and, on request, a recording that people read.
 //!
-//! The hash defines what "the same run" means. Recording does not change the hash. A recording is
-//! made into text only when somebody reads it: `lines` makes the text, and `situation` the state at
-//! a time.
+//! The hash defines what "the same run" means. A recording becomes text only when it is read:
+//! `lines` makes the text, and `situation` the state at a time.
 
 mod event;
 mod lines;
@@ -25,8 +24,8 @@ pub(crate) use words::seconds;
 /// The trace of a run.
 ///
 /// The hash is FNV-1a over words of 64 bits in place of bytes, with a rotation so that the high
-/// bits reach the low ones. It contains no address, no order of a hash table and no number as wide
-/// as a pointer, so it is the same on every machine.
+/// bits reach the low ones. It covers no address in memory and no order of a hash table, so it is
+/// the same on every machine.
 #[derive(Debug)]
 pub(crate) struct Trace {
     hash: u64,
@@ -41,7 +40,6 @@ impl Trace {
         }
     }
 
-    /// Keeps all entries from now on.
     pub(crate) fn record(&mut self) {
         self.recording.get_or_insert_default();
     }
@@ -55,14 +53,12 @@ impl Trace {
         self.recording.as_deref_mut()
     }
 
-    /// The hash of all entries so far.
     pub(crate) fn hash(&self) -> u64 {
         // Mixes the last word into every bit.
         let hash = (self.hash ^ (self.hash >> 32)).wrapping_mul(PRIME);
         hash ^ (hash >> 29)
     }
 
-    /// Adds an event.
     #[inline]
     pub(crate) fn note(&mut self, now_ns: u64, event: Event) {
         let [subject, amount] = event.words();
@@ -74,7 +70,6 @@ impl Trace {
         }
     }
 
-    /// Adds the note of a client, or of the test itself.
     pub(crate) fn text(&mut self, now_ns: u64, by: Option<u32>, text: &str) {
         self.note(now_ns, Event::Noted(by));
         self.fold(now_ns);
@@ -92,7 +87,7 @@ impl Trace {
         }
     }
 
-    /// Adds an entry to the recording. This is out of line, because most runs are not recorded.
+    /// Adds an entry to the recording, out of line because most runs are not recorded.
     #[cold]
     #[inline(never)]
     fn keep(&mut self, now_ns: u64, entry: impl FnOnce() -> Entry) {

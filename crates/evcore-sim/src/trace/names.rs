@@ -10,7 +10,6 @@ impl Situation<'_> {
         client.map_or(slot, |client| client.number)
     }
 
-    /// The name of a process, for people.
     pub(crate) fn process_name(&self, process: u32) -> String {
         match self.process(process).and_then(|process| process.worker) {
             Some(index) if index == process as usize => format!("worker {index}"),
@@ -28,7 +27,6 @@ impl Situation<'_> {
         }
     }
 
-    /// The name of the holder of an end.
     pub(crate) fn name_at(&self, id: EndpointId) -> String {
         self.holder_name(self.end(id).map_or(Holder::None, |end| end.holder))
     }

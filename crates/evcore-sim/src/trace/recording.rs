@@ -4,18 +4,16 @@ use std::net::SocketAddr;
 
 use super::event::{Detail, Event};
 
-/// All entries since the recording began.
 #[derive(Debug, Default)]
 pub(crate) struct Recording {
     entries: Vec<(u64, Entry)>,
     texts: Vec<String>,
     routes: Vec<Route>,
     addresses: Vec<SocketAddr>,
-    /// The number of entries before the workers were dropped, and the time of the drop.
+    /// Number of entries before the workers were dropped, and the time of the drop.
     end: Option<(usize, u64)>,
 }
 
-/// One entry.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Entry {
     Event(Event),
@@ -24,7 +22,6 @@ pub(crate) enum Entry {
     Text(Option<u32>, u32),
 }
 
-/// The addresses of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Route {
     pub(crate) from: SocketAddr,
@@ -41,22 +38,19 @@ impl Recording {
         self.push(now_ns, Entry::Text(by, index));
     }
 
-    /// Keeps the addresses of a connection. Returns their index.
     pub(crate) fn add_route(&mut self, from: SocketAddr, to: SocketAddr) -> u32 {
         add(&mut self.routes, Route { from, to })
     }
 
-    /// Keeps the address of a listener. Returns its index.
     pub(crate) fn add_address(&mut self, address: SocketAddr) -> u32 {
         add(&mut self.addresses, address)
     }
 
-    /// The entries with their times, the oldest first.
     pub(crate) fn entries(&self) -> &[(u64, Entry)] {
         &self.entries
     }
 
-    /// Marks that the workers are dropped. Later entries only show what their destructors close.
+    /// Marks that the workers are dropped. Their destructors cause the later entries of this time.
     pub(crate) fn mark_end(&mut self, now_ns: u64) {
         self.end = Some((self.entries.len(), now_ns));
     }

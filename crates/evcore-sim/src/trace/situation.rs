@@ -1,7 +1,5 @@
-//! The state at a time of a recording, which follows from the entries up to that time.
-//!
-//! This code depends only on the recording, not on the simulation. So it can describe any moment of
-//! a run.
+//! The state at a time of a recording. It follows from the entries up to that time alone, so the
+//! state at any moment of a run can be described.
 
 use std::net::SocketAddr;
 
@@ -18,41 +16,34 @@ use crate::{
     net::{EndpointId, Owner},
 };
 
-/// The state of all connections, clients and processes after some entries.
 #[derive(Debug)]
 pub(crate) struct Situation<'a> {
     recording: &'a Recording,
     pub(super) connections: Vec<Connection>,
     processes: Vec<Process>,
-    /// The clients, by slot. Other clients may have had a slot before.
+    /// The clients, by slot. Earlier clients may have had the same slots.
     pub(super) clients: Vec<Client>,
-    /// Number of clients that were ever added.
     added: u32,
     pub(super) listeners: Vec<Option<SocketAddr>>,
 }
 
-/// A connection, and both of its ends.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Connection {
     pub(super) route: Option<Route>,
     pub(super) opener: Holder,
     /// The time of the last call or arrival.
     last_ns: u64,
-    /// The outcome of the client.
     outcome: Option<ClientOutcome>,
     /// The end that connects, and the one that is accepted.
     ends: [End; 2],
 }
 
-/// One end of a connection.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct End {
     pub(crate) holder: Holder,
     pub(crate) is_closed: bool,
     pub(crate) watch: Option<Watch>,
-    /// Bytes that have arrived and are unread.
     pub(crate) unread: usize,
-    /// Bytes that are on their way to this end.
     pub(crate) in_flight: usize,
     pub(super) capacity: usize,
     pub(crate) last_send: Option<Send>,
@@ -60,7 +51,6 @@ pub(crate) struct End {
     pub(crate) is_at_end: bool,
 }
 
-/// The last send of an end.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Send {
     pub(super) at_ns: u64,
@@ -68,12 +58,11 @@ pub(crate) struct Send {
     pub(super) of: usize,
 }
 
-/// The registration of an end.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Watch {
     pub(crate) key: u64,
     pub(super) interest: Interest,
-    /// Everything that the program was ever interested in.
+    /// All interests that the program has ever registered.
     pub(super) wanted: Interest,
     pub(super) mode: Mode,
     pub(super) last_report: Option<(u64, Ready)>,
@@ -89,17 +78,15 @@ pub(crate) enum Holder {
     Client(u32),
 }
 
-/// A process.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Process {
-    /// Its index among the workers.
+    /// The index among the workers.
     pub(crate) worker: Option<usize>,
-    /// Number of its waits that have ended.
+    /// Number of waits that have ended.
     pub(crate) turns: u64,
     pub(crate) activity: Activity,
 }
 
-/// The activity of a process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Activity {
     #[default]
@@ -111,7 +98,6 @@ pub(crate) enum Activity {
     Exited,
 }
 
-/// A client.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Client {
     pub(super) number: u32,
@@ -120,7 +106,6 @@ pub(super) struct Client {
 }
 
 impl<'a> Situation<'a> {
-    /// The state before the first entry.
     pub(crate) fn before(recording: &'a Recording) -> Self {
         Self {
             recording,
@@ -132,7 +117,6 @@ impl<'a> Situation<'a> {
         }
     }
 
-    /// The state at the end of the run.
     pub(crate) fn at_end(recording: &'a Recording) -> Self {
         let mut situation = Self::before(recording);
         for (now_ns, entry) in recording.entries_of_run() {
@@ -145,7 +129,6 @@ impl<'a> Situation<'a> {
         self.recording
     }
 
-    /// Updates the state by the next entry.
     pub(crate) fn apply(&mut self, now_ns: u64, entry: Entry) {
         match entry {
             Entry::Event(event) => self.on_event(now_ns, event),
@@ -338,8 +321,7 @@ impl<'a> Situation<'a> {
         &mut slot_mut(&mut self.connections, id.connection()).ends[side(id)]
     }
 
-    /// The client in a slot. A client that was added before the recording has the number of its
-    /// slot.
+    /// A client that was added before the recording has the number of its slot.
     fn client_mut(&mut self, slot: u32) -> &mut Client {
         for number in (0..=slot).skip(self.clients.len()) {
             self.clients.push(Client {
@@ -372,13 +354,11 @@ impl<'a> Situation<'a> {
             .map(|(index, _)| EndpointId::client(index))
     }
 
-    /// The time of the last call or arrival on a connection.
     pub(crate) fn last_activity(&self, id: EndpointId) -> u64 {
         let connection = self.connections.get(id.connection() as usize);
         connection.map_or(0, |connection| connection.last_ns)
     }
 
-    /// Returns whether no process has accepted a connection yet.
     pub(crate) fn is_in_backlog(&self, id: EndpointId) -> bool {
         let is_waiting = |end: &End| end.holder == Holder::Backlog && !end.is_closed;
         self.end(id).is_some_and(is_waiting) || self.end(id.other()).is_some_and(is_waiting)
@@ -394,7 +374,6 @@ impl<'a> Situation<'a> {
             .is_some_and(|wait| wait != ClientWait::Pause)
     }
 
-    /// All processes, dead ones included.
     pub(crate) fn processes(&self) -> impl Iterator<Item = u32> {
         (0..).zip(&self.processes).map(|(id, _)| id)
     }
@@ -405,8 +384,8 @@ impl<'a> Situation<'a> {
         self.clients.iter().find(is_it)?.wait
     }
 
-    /// The connections that have ended, each by the end that connected, with the outcomes of their
-    /// clients.
+    /// The connections that have ended, each by the end that connected, with the outcome of its
+    /// client.
     pub(crate) fn ended_connections(
         &self,
     ) -> impl Iterator<Item = (EndpointId, Option<ClientOutcome>)> {
@@ -418,7 +397,6 @@ impl<'a> Situation<'a> {
         })
     }
 
-    /// Returns whether it is known yet which client or process has opened a connection.
     pub(crate) fn has_opener(&self, id: EndpointId) -> bool {
         let connection = self.connections.get(id.connection() as usize);
         connection.is_some_and(|connection| connection.opener != Holder::None)

@@ -12,7 +12,8 @@ use super::{
 use crate::net::EndpointId;
 
 impl Situation<'_> {
-    /// The state of one end in words, without its holder. The text may be empty.
+    /// The state of one end in words, without its holder. The text is empty if there is nothing to
+    /// report.
     pub(crate) fn end_state(&self, id: EndpointId) -> String {
         let (Some(end), Some(other)) = (self.end(id), self.end(id.other())) else {
             return String::new();
@@ -50,7 +51,6 @@ impl Situation<'_> {
         facts.join("; ")
     }
 
-    /// The state of a process in words.
     pub(crate) fn process_state(&self, process: u32) -> String {
         let Some(process) = self.process(process) else {
             return String::new();
@@ -75,7 +75,6 @@ impl Situation<'_> {
 }
 
 impl Watch {
-    /// The token of the registration's key, or the key of a bare poller.
     pub(crate) fn name(&self) -> String {
         key_name(self.key)
     }

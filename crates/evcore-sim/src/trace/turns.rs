@@ -12,7 +12,6 @@ use crate::{kernel_poller::Object, net::EndpointId};
 /// A turn of a process, and the events of its connections until its next turn.
 #[derive(Debug, Default)]
 pub(crate) struct Turn {
-    /// The lines with their times.
     pub(crate) lines: Vec<(u64, String)>,
     /// The indices of the connections that occur in the turn.
     pub(crate) connections: BTreeSet<u32>,
@@ -40,11 +39,9 @@ pub(crate) fn turns_of(recording: &Recording, process: u32) -> Vec<Turn> {
     turns
 }
 
-/// The subjects of an entry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct About {
     pub(crate) process: Option<u32>,
-    /// The number of a client.
     pub(crate) client: Option<u32>,
     /// One end of the connection: the end that acts, or at which bytes arrive.
     pub(crate) connection: Option<EndpointId>,

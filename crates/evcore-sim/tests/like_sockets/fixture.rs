@@ -12,14 +12,13 @@ use crate::{
     scenario::{Op, Side},
 };
 
-/// The longest time that a difference may last. An action on one real endpoint reaches the other
-/// endpoint a little later.
+/// The longest time that a difference may last, because an action on a real endpoint reaches the
+/// other endpoint a little later.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Number of retries with a full or empty buffer, because the kernel may be moving bytes.
 const RETRIES: u32 = 50;
 
-/// Runs a scenario on a simulated pair and on a real one, and compares them after each operation.
 #[track_caller]
 pub(crate) fn compare(family: Family, mode: Mode, scenario: &[Op]) {
     let mut simulated = Fixture::new(Pair::simulated(family), mode);
@@ -48,8 +47,7 @@ fn same_levels(simulated: &mut Fixture, real: &mut Fixture, at: &str) {
 }
 
 /// Asserts that the real poller reports the edges that the simulated one reports. The real poller
-/// may also repeat an earlier report (of a Unix socket, when its peer has read). It must report no
-/// other readiness.
+/// may also repeat an earlier report (of a Unix socket, when its peer has read).
 #[track_caller]
 fn same_edges(simulated: &mut Fixture, real: &mut Fixture, at: &str) {
     let before = real.reported;
@@ -88,7 +86,6 @@ fn is_missing(reported: &[Option<Ready>; 2], found: &[Option<Ready>; 2]) -> bool
         .any(|(reported, found)| reported.is_some() && found != reported)
 }
 
-/// A pair, registered with its poller.
 struct Fixture {
     pair: Pair,
     events: Events,
@@ -113,7 +110,6 @@ impl Fixture {
         fixture
     }
 
-    /// The readiness that the poller reports now, by side.
     fn poll(&mut self) -> [Option<Ready>; 2] {
         let waited = self
             .pair
@@ -164,12 +160,10 @@ impl Fixture {
     }
 }
 
-/// The part of a result that must be equal.
 fn outcome_of<T: std::fmt::Debug>(result: io::Result<T>) -> String {
     format!("{:?}", result.map_err(|error| error.kind()))
 }
 
-/// Sends until the buffers are full.
 fn fill(end: &dyn Endpoint) -> io::Result<()> {
     let mut retries = 0;
     while retries < RETRIES {
@@ -182,7 +176,6 @@ fn fill(end: &dyn Endpoint) -> io::Result<()> {
     Ok(())
 }
 
-/// Receives until nothing more arrives.
 fn drain(end: &dyn Endpoint) -> io::Result<&'static str> {
     let (mut retries, mut buffer) = (0, vec![0; 64 * 1024]);
     while retries < RETRIES {

@@ -1,7 +1,7 @@
 //! Simulated sockets compared with real ones: each scenario runs on both, with equal outcomes.
 //!
 //! The tests compare the result of each call (a count or a kind of error), and the readiness of
-//! both endpoints after it. They run only on Linux, because simulated sockets behave like Linux's.
+//! both endpoints after it.
 #![cfg(target_os = "linux")]
 
 mod endpoints;

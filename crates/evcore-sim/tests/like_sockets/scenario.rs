@@ -4,14 +4,12 @@ use evcore_sim::Rng;
 
 use crate::endpoints::Family;
 
-/// One of the two endpoints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Side {
     Near,
     Far,
 }
 
-/// One operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Op {
     /// Sends this many bytes.
@@ -25,7 +23,7 @@ pub(crate) enum Op {
     Reset(Side),
     /// Sends until a call would block. The number of bytes depends on the kernel.
     Fill(Side),
-    /// Receives all bytes, also those in flight, until a call would block or reaches the end.
+    /// Receives all bytes, also those in flight, until a call would block or the stream ends.
     Drain(Side),
 }
 
@@ -44,7 +42,8 @@ impl Op {
     }
 }
 
-/// Twenty random operations. Operations that end a stream occur only towards the end.
+/// Twenty random operations. Operations that end a stream come after the first three, and become
+/// more likely.
 pub(crate) fn random_scenario(rng: &mut Rng, family: Family) -> Vec<Op> {
     (0..20).map(|index| random_op(rng, index, family)).collect()
 }

@@ -75,7 +75,7 @@ fn a_client_that_does_not_read_blocks_no_other_client() {
     assert!(workers.run_until(Duration::from_secs(1), |_| other.is_done()));
     assert_eq!(other.outcome(), Some(ClientOutcome::Completed));
     workers.run_for(IDLE);
-    // The client could not send everything. So it never resumed reading, and the server closed it.
+    // The client could not send everything, so it never resumed reading, and the server closed it.
     assert_ne!(stalled.outcome(), Some(ClientOutcome::Completed));
     assert!(stalled.received().is_empty());
 }

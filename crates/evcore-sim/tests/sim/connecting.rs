@@ -222,8 +222,8 @@ fn a_timer_ends_a_connect_and_nothing_is_left_of_it() {
     assert_eq!(sim.backlog_len(server()), 0);
 }
 
-/// The client gives up after the server has got the connection, and before the client gets the
-/// answer. The answer arrives at a closed socket.
+/// The client gives up after the server has got the connection. The answer arrives at a closed
+/// socket.
 #[test]
 fn a_client_that_closes_before_the_answer_resets_its_connection() {
     let sim = sim_with(7, &[]);
@@ -254,7 +254,6 @@ fn calls_on_a_connect_in_progress_do_what_linux_does() {
     }
 }
 
-/// The results of calls on a stream, one after the other.
 fn outcomes(stream: &impl evcore::Transport) -> Vec<Result<String, ErrorKind>> {
     let number = |result: std::io::Result<usize>| result.map(|number| number.to_string());
     [

@@ -12,7 +12,7 @@ use evcore_sim::{Faults, Script, Sim, Workers};
 
 use crate::echo_server::{Counts, Echo, address};
 
-/// Runs a busy minute of three workers under every fault. Returns the hash and the lines of the
+/// Runs a busy minute of three workers under all faults. Returns the hash and the lines of the
 /// trace.
 fn run(seed: u64, is_recorded: bool) -> (u64, Vec<String>) {
     let sim = Sim::new(seed);
@@ -61,8 +61,8 @@ fn another_seed_gives_another_trace() {
 }
 
 /// The hash is the same in debug and release builds, and on every machine. The test uses a bare
-/// poller, so that only a change of the simulator changes the hash. After such a change, write the
-/// new hash here.
+/// poller, so that a change of the loop does not change the hash. After a change of the simulator,
+/// write the new hash here.
 #[test]
 fn the_trace_hash_of_seed_1_is_pinned() {
     let sim = Sim::new(1);

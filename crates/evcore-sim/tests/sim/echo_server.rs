@@ -27,7 +27,6 @@ pub(crate) struct Counts {
     pub(crate) turns: u32,
 }
 
-/// A bug of an edge-triggered server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Bug {
     None,
@@ -62,7 +61,7 @@ pub(crate) struct Echo {
 #[derive(Debug)]
 struct Conn {
     stream: Edges,
-    /// The bytes that were received and not yet sent back.
+    /// Received bytes that are not sent back yet.
     unsent: Vec<u8>,
     is_at_eof: bool,
 }
@@ -85,7 +84,6 @@ impl Echo {
         Self::on(builder, counts)
     }
 
-    /// Makes a worker that shares an accept lock with others.
     pub(crate) fn with_lock(
         process: &Process,
         index: usize,

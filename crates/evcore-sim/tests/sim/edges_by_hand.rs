@@ -1,4 +1,4 @@
-//! The readiness of an edge-triggered stream, which a server keeps by itself, with a bug.
+//! An edge-triggered stream whose server keeps its readiness by hand, with a bug.
 
 use std::io::{self, ErrorKind};
 

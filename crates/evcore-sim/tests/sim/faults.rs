@@ -1,4 +1,4 @@
-//! Every fault occurs, and damages no byte.
+//! Each fault that an echo server can meet occurs, and damages no byte.
 
 use std::{rc::Rc, time::Duration};
 
@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// The faults of outgoing connections, jobs, datagrams and channels, which the echo server does not
-/// have. `connecting`, `proxied`, `thread_pool`, `udp` and `tests/simulation/moves` test them.
+/// have. Other tests cover them.
 const ELSEWHERE: [Fault; 10] = [
     Fault::ImmediateConnect,
     Fault::ConnectRefused,
@@ -28,7 +28,6 @@ const ELSEWHERE: [Fault; 10] = [
     Fault::ChannelKill,
 ];
 
-/// The faults that can occur in the echo server.
 fn faults() -> impl Iterator<Item = Fault> {
     Fault::ALL
         .into_iter()

@@ -1,4 +1,4 @@
-//! Workers in a group: one of them always listens, and the load is spread evenly.
+//! Workers in a group: their leader, its death, and the spread of their load.
 
 use std::time::Duration;
 
@@ -14,7 +14,6 @@ use crate::{echo_server::address, native};
 
 const MS: Duration = Duration::from_millis(1);
 
-/// Accepts each client, sends a greeting and keeps the connection.
 struct Host {
     ev: EventLoop<SimListener>,
     guests: TokenMap<SimStream>,
@@ -76,7 +75,7 @@ fn a_dead_member_leads_until_its_parent_notices() {
     sim.record_trace();
     workers.run_for(MS * 2);
     assert!(workers.app(0).is_some_and(|app| app.ev.stats().listening));
-    // The death is noticed first. Then the replacement joins in the same slot, and leads.
+    // The successor joins in the same slot only after the death is noticed, and then leads.
     let lines = sim.trace_lines();
     let at = |word: &str| lines.iter().position(|line| line.contains(word));
     let (notices, joins) = (at("the parent notices"), at("joins the group"));
@@ -104,8 +103,8 @@ fn when_every_listening_worker_dies_another_is_notified() {
         workers.kill(index);
     }
     let client = sim.client(address(), Script::new().recv("welcome".len()));
-    // The limit is far less than the delay of the policy, so no worker has found the client by a
-    // probe of the listener.
+    // The limit is far below the policy's delay, so no worker has found the client by a probe of
+    // the listener.
     assert!(workers.run_until(MS * 50, |_| client.is_done()));
     assert_eq!(client.outcome(), Some(ClientOutcome::Completed));
 }

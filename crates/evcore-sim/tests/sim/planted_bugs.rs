@@ -1,9 +1,8 @@
 //! Seven planted bugs of an edge-triggered server, and the number of seeds that finds each.
 //!
-//! The test follows the guide in the crate's documentation: it checks that no client is lost under
-//! [`Faults::lossless`], and that no client receives a wrong byte under [`Faults::all`]. The first
-//! two bugs change no byte, and each shows on only one kind of kernel. They are found because of
-//! the first check, and because the seed chooses the kernel.
+//! The tests follow the guide in the crate's documentation: no client is lost under
+//! [`Faults::lossless`], and no client receives a wrong byte under [`Faults::all`]. The first two
+//! bugs change no byte, and each shows on only one kind of kernel.
 
 use std::time::Duration;
 
@@ -11,7 +10,6 @@ use evcore_sim::{ClientOutcome, Faults, Rng, Script, ScriptHandle, Sim, Workers,
 
 use crate::echo_server::{Bug, Echo, address};
 
-/// A client, and the bytes that it sends and expects.
 #[derive(Debug)]
 pub(crate) struct EchoClient {
     client: ScriptHandle,
@@ -19,7 +17,6 @@ pub(crate) struct EchoClient {
 }
 
 impl EchoClient {
-    /// Sends some pieces, ends the stream, and waits for the end of the answer.
     fn start(sim: &Sim, letter: u8, mut rng: Rng) -> Self {
         let mut bytes = Vec::new();
         let mut script = Script::new();
@@ -61,14 +58,12 @@ fn serve(sim: &Sim, faults: Faults, bug: Bug) -> Vec<EchoClient> {
     clients
 }
 
-/// Runs a server under lossless faults, and returns the clients that did not complete.
 pub(crate) fn lost_clients(sim: &Sim, bug: Bug) -> Vec<EchoClient> {
     let mut clients = serve(sim, Faults::lossless(), bug);
     clients.retain(|client| !client.is_complete());
     clients
 }
 
-/// Runs a server under all faults, and returns the clients that received wrong bytes.
 fn clients_with_wrong_bytes(sim: &Sim, bug: Bug) -> Vec<EchoClient> {
     let mut clients = serve(sim, Faults::all(), bug);
     clients.retain(EchoClient::has_wrong_bytes);

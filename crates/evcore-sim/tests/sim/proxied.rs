@@ -24,7 +24,6 @@ fn address() -> SocketAddr {
     SocketAddr::from(([10, 0, 0, 9], 80))
 }
 
-/// A worker of the proxy, or the server behind it.
 enum Machine {
     Proxy(Proxy<SimListener, Process>),
     Server(Echo),
@@ -61,14 +60,12 @@ fn machines(sim: &Sim, has_server: bool, ends: &Ends) -> Workers<Machine> {
     Workers::new(sim, if has_server { 3 } else { 2 }, start)
 }
 
-/// A client, and the bytes that it sends and expects.
 struct ProxyClient {
     client: ScriptHandle,
     bytes: Vec<u8>,
 }
 
 impl ProxyClient {
-    /// Sends some pieces, ends the stream, and waits for the end of the answer.
     fn start(sim: &Sim, letter: u8) -> Self {
         let mut rng = sim.rng();
         let (mut bytes, mut script) = (vec![letter], Script::new().send([letter]).recv(1));
@@ -167,8 +164,7 @@ fn ends_under(seed: u64, faults: &[Fault], has_server: bool) -> Vec<End> {
     let ends = Ends::default();
     let faults = faults.iter().fold(Faults::none(), always);
     for client in serve(&sim, faults, has_server, &ends) {
-        // The outcome is a reset if the proxy closes before it has read all that the client has
-        // sent.
+        // The outcome is a reset if the proxy closes before it has read everything from the client.
         let closed = [ClientOutcome::ClosedEarly, ClientOutcome::Reset];
         let outcome = client.client.outcome().expect("it has ended");
         assert!(closed.contains(&outcome), "{outcome:?}");

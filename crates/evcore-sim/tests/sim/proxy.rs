@@ -21,12 +21,9 @@ pub(crate) const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 /// Maximum number of bytes that one side keeps for the other side.
 const BUFFER: usize = 1_024;
 
-/// The reason why a session has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum End {
-    /// Both sides have ended their streams.
     Completed,
-    /// Connecting has failed.
     NotConnected(ErrorKind),
     ConnectTimeout,
     IdleTimeout,
@@ -34,7 +31,6 @@ pub(crate) enum End {
     Broken(ErrorKind),
 }
 
-/// Number of times that each reason has occurred, at all workers of a test.
 pub(crate) type Ends = Rc<RefCell<BTreeMap<End, u32>>>;
 
 pub(crate) struct Proxy<L: Acceptor, C: Connector> {
@@ -54,8 +50,7 @@ pub(crate) struct Session<C, U> {
     is_connected: bool,
 }
 
-/// One side of a session, and the bytes that were received from it and not yet sent to the other
-/// side.
+/// One side of a session, and the bytes from it that are not sent to the other side yet.
 struct Side<S> {
     stream: EdgeStream<S>,
     unsent: Vec<u8>,
@@ -109,7 +104,7 @@ where
         self.clients.get(token).copied().unwrap_or(token)
     }
 
-    /// Begins to connect to the upstream. If that fails at once, the client is closed.
+    /// Begins to connect to the upstream. If connecting fails at once, the client is closed.
     fn open(&mut self, client: L::Stream) -> io::Result<()> {
         let upstream = self.connector.connect(&self.to);
         let upstream = upstream.map_err(|error: Error| io::Error::from(error))?;

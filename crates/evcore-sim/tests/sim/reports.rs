@@ -45,8 +45,8 @@ fn a_short_write_whose_rest_is_dropped_is_in_the_report() {
     let report = report_of(Bug::ShortWriteMeansSent, 0);
     let fault = " fault ShortWrite at worker 1: client 0, 10.0.0.1:7 <- ";
     assert_has(&report, &[", and the fault ShortWrite until ", fault]);
-    // The client waits for the bytes that the server has dropped. The line of the short send
-    // follows the line of the fault.
+    // The client waits for the bytes that the server has dropped. The report has a short send in
+    // the line after its fault.
     let lines: Vec<_> = report.lines().collect();
     let after_faults = lines.windows(2).filter(|pair| pair[0].contains(fault));
     let dropped: usize = after_faults.map(|pair| unsent(pair[1])).sum();

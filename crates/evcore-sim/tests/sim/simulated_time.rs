@@ -81,7 +81,6 @@ fn a_handle_wakes_a_loop() {
     assert!(matches!(ev.next_step(), Some(Step::Ready(..))));
 }
 
-/// A client that wakes a loop after a second.
 #[derive(Debug)]
 struct Waking(Option<Handle>);
 
@@ -272,7 +271,6 @@ fn time_without_a_limit_ends_when_nothing_is_left_to_happen() {
     assert!(!workers.run_until(Duration::MAX, |_| false));
 }
 
-/// A worker without sources and timers.
 struct Idle(EventLoop<SimListener>);
 
 impl App for Idle {
@@ -285,7 +283,7 @@ impl App for Idle {
 
 #[test]
 fn an_edge_for_reading_is_not_repeated_by_room_for_sending() {
-    // With an even seed the backend has edges itself.
+    // With an even seed the backend has edges.
     let sim = Sim::new(8);
     sim.set_config(SimConfig {
         socket_buffer: 100,
@@ -304,7 +302,7 @@ fn an_edge_for_reading_is_not_repeated_by_room_for_sending() {
         events.len()
     };
     assert_eq!(reports(Duration::ZERO), 1);
-    // The peer makes room. The byte that it has sent is still unread.
+    // The peer makes room. The byte that the peer has sent is still unread.
     far.recv(&mut [0; 100]).unwrap();
     assert_eq!(reports(Duration::from_secs(1)), 0);
     far.send(b"x").unwrap();

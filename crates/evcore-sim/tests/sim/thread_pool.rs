@@ -41,7 +41,6 @@ impl Fixture {
         }
     }
 
-    /// Sets the time that jobs take.
     fn set_job_time(&self, time: Duration) {
         self.sim.set_config(SimConfig {
             job_time: time..=time,
@@ -169,7 +168,6 @@ fn a_shutdown_drops_the_jobs_that_have_not_ended() {
     assert_eq!(Arc::strong_count(&owned), 1, "no job is kept");
 }
 
-/// A worker that fills its pool at each step, and that is killed now and then.
 struct Busy {
     ev: EventLoop<SimListener>,
     pool: Pool<Token, ()>,
@@ -224,7 +222,8 @@ fn the_jobs_of_a_killed_worker_do_not_run() {
     let kills = u32::try_from(sim.fault_count(Fault::Kill)).expect("some");
     let (ran, results) = (ran.load(Relaxed), *results.borrow());
     assert!(kills > 5 && ran > 1_000, "{kills} kills, {ran} jobs");
-    // Results that a worker has not taken when it dies are lost: at most as many as its pool holds.
+    // A worker that dies loses the results that it has not taken: at most as many as its pool
+    // holds.
     assert!(
         results <= ran && ran <= results + 4 * (kills + 2),
         "{ran} and {results}"

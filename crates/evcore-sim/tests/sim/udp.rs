@@ -11,7 +11,6 @@ fn server_address() -> SocketAddr {
     SocketAddr::from(([10, 0, 0, 1], 53))
 }
 
-/// A client's socket.
 fn client(sim: &Sim) -> SimUdpSocket {
     let address = SocketAddr::from(([10, 0, 0, 2], 0));
     sim.process().bind_udp(address).expect("a free port")
@@ -22,7 +21,6 @@ fn server(sim: &Sim) -> SimUdpSocket {
     bound.expect("nothing else is bound there")
 }
 
-/// Receives all that has arrived.
 fn drain(socket: &SimUdpSocket) -> Vec<u32> {
     let (mut numbers, mut buffer) = (Vec::new(), [0; 4]);
     loop {
@@ -162,7 +160,6 @@ impl Responder {
         Self { ev, socket }
     }
 
-    /// Runs one turn of at most `time`.
     fn turn(&mut self, time: Duration) {
         let timer = self.ev.add_unwatched().expect("there is room");
         self.ev.arm(timer, evcore::Timer::READ, time);
@@ -187,7 +184,7 @@ impl Responder {
     }
 }
 
-/// The client repeats questions without an answer. In the end each question has exactly one answer.
+/// The client repeats each question until it has an answer.
 #[test]
 fn a_client_that_repeats_has_every_answer_despite_faults() {
     let mut faults = [0; 3];

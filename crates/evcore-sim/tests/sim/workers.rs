@@ -23,7 +23,6 @@ fn hello() -> Script {
     Script::new().send("hello").recv(5)
 }
 
-/// Workers that share an accept lock.
 fn with_lock(sim: &Sim, count: usize) -> (Workers<Echo>, SimGroup, Rc<RefCell<Counts>>) {
     let counts = Rc::<RefCell<Counts>>::default();
     let group = sim.group(Policy::mutex(), count);
@@ -154,8 +153,7 @@ fn a_busy_worker_delays_only_its_own_clients() {
     let clients: Vec<_> = (0..40).map(|_| sim.client(address(), hello())).collect();
     let all_done = |_: &_| clients.iter().all(evcore_sim::ScriptHandle::is_done);
     assert!(workers.run_until(MS * 10_000, all_done));
-    // The 40 clients cause at least two steps each. One worker needs 800 ms for them, and four
-    // workers need a quarter of that.
+    // The 40 clients cause at least two steps each. One worker would need 800 ms for them.
     assert!(sim.now() < MS * 600, "{:?}", sim.now());
 }
 
@@ -228,12 +226,10 @@ fn one_of_several_exclusive_sleepers_wakes() {
     }
 }
 
-/// Makes a poller over a kernel that has exclusive registrations.
 fn exclusive_poller(process: &Process) -> Poller {
     Poller::from(process.backend_with(native()))
 }
 
-/// Number of sleeping pollers that a client wakes.
 fn woken_by_one_client(sim: &Sim, processes: &[Process], exclusive: bool) -> usize {
     let listeners: Vec<_> = processes
         .iter()
@@ -251,7 +247,7 @@ fn woken_by_one_client(sim: &Sim, processes: &[Process], exclusive: bool) -> usi
     for poller in &mut pollers {
         assert_eq!(poller.wait(&mut events, Some(Duration::ZERO)).unwrap(), 0);
     }
-    // The first poller sleeps and is woken. If the registrations are exclusive, no other one
+    // The first poller sleeps and is woken. If the registrations are exclusive, no other poller
     // reports the client.
     sim.client(address(), Script::new());
     let mut woken = 0;
@@ -278,8 +274,7 @@ fn a_worker_woken_for_nothing_sleeps_on() {
     assert_eq!(turns(4), turns(1));
 }
 
-/// A worker that registers each accepted connection after a first receive, in which it may be
-/// killed.
+/// A worker that registers an accepted connection after a first receive, in which it may be killed.
 struct ReadsFirst {
     ev: EventLoop<SimListener>,
     accepted: Vec<SimStream>,

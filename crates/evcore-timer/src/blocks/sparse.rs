@@ -1,11 +1,9 @@
 //! Tables by id that allocate memory only near the ids in use.
 //!
-//! Ids are dense, as a rule. So most blocks are in one list, from id 0 on, and an index finds them. A
-//! block far beyond the end of that list is in a map: a first id of a million allocates one block and
-//! not two thousand. As more blocks come into use the list grows towards those in the map and takes
-//! them over, a few in each call.
-//!
-//! Ids in the list cost no more than without the map. Ids in the map cost a search for each access.
+//! Ids are usually dense, so most blocks are in one list, from id 0 on, and an index finds them. A
+//! block far beyond the end of that list is in a map, and costs a search for each access. So a
+//! first id of a million allocates one block and not two thousand. As more blocks come into use,
+//! the list grows towards the blocks of the map and takes them over.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -13,8 +11,8 @@ use std::fmt;
 
 use super::{Block, Blocks};
 
-/// The most blocks that one call appends to the list. Each costs a page fault or two, so this is
-/// some 10 µs.
+/// Maximum number of blocks that one call appends to the list. Each costs a page fault or two, so a
+/// call takes some 10 µs.
 const APPENDED_MAX: u32 = 4;
 
 /// A table of ids in blocks of `N`, which must be a power of two.
@@ -40,14 +38,12 @@ impl<T: Copy, const N: usize> SparseBlocks<T, N> {
         }
     }
 
-    /// The value of an id if its block is in the list. If this is `None`, the value may still be in the
-    /// map.
+    /// The value of an id, if its block is in the list and not in the map.
     #[inline]
     pub(crate) fn near_mut(&mut self, id: u32) -> Option<&mut T> {
         self.near.get_mut(id)
     }
 
-    /// The value of an id; `None` if the table does not hold it.
     #[inline]
     pub(crate) fn get(&self, id: u32) -> Option<&T> {
         match self.near.get(id) {
@@ -56,7 +52,6 @@ impl<T: Copy, const N: usize> SparseBlocks<T, N> {
         }
     }
 
-    /// Like [`get`](Self::get), but mutable.
     #[inline]
     pub(crate) fn get_mut(&mut self, id: u32) -> Option<&mut T> {
         match self.near.get_mut(id) {
@@ -65,7 +60,6 @@ impl<T: Copy, const N: usize> SparseBlocks<T, N> {
         }
     }
 
-    /// The value of an id that the table holds.
     #[inline]
     pub(crate) fn at_mut(&mut self, id: u32) -> &mut T {
         match self.near.get_mut(id) {
@@ -95,7 +89,8 @@ impl<T: Copy, const N: usize> SparseBlocks<T, N> {
         }
     }
 
-    /// Appends a block to the list if the first block of the map is near enough. Returns whether it was.
+    /// Appends a block to the list if the first block of the map is near enough. Returns whether
+    /// the list has grown.
     fn append(&mut self, value: T) -> bool {
         let Some((&first, _)) = self.far.0.first_key_value() else {
             return false;
@@ -110,7 +105,6 @@ impl<T: Copy, const N: usize> SparseBlocks<T, N> {
         true
     }
 
-    /// Overwrites all values.
     pub(crate) fn fill(&mut self, value: T) {
         self.near.fill(value);
         self.far
@@ -120,7 +114,7 @@ impl<T: Copy, const N: usize> SparseBlocks<T, N> {
     }
 }
 
-/// The blocks that are not in the list, by `id / N`. A search is not inlined, so that the code which
+/// The blocks that are not in the list, by `id / N`. A search is not inlined, so that the code that
 /// finds an id in the list stays short.
 #[derive(Clone)]
 struct FarBlocks<T, const N: usize>(BTreeMap<u32, Box<Block<T, N>>>);
@@ -165,7 +159,6 @@ impl<T: Copy, const N: usize> FarBlocks<T, N> {
 
 #[cfg(test)]
 impl<T: Copy, const N: usize> SparseBlocks<T, N> {
-    /// The ids that the table holds and their values, in order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
         let near = (0..).zip(self.near.iter());
         let far = self.far.0.iter().flat_map(|(number, block)| {
@@ -175,7 +168,6 @@ impl<T: Copy, const N: usize> SparseBlocks<T, N> {
         near.chain(far)
     }
 
-    /// Panics if an invariant does not hold.
     pub(crate) fn verify(&self) {
         let appended = self.near.next_number();
         assert!(self.far.0.keys().all(|&number| number >= appended));
@@ -183,7 +175,7 @@ impl<T: Copy, const N: usize> SparseBlocks<T, N> {
     }
 }
 
-/// Prints the length without the values, because they are many.
+/// Prints no values, because they are many.
 impl<T, const N: usize> fmt::Debug for SparseBlocks<T, N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SparseBlocks")
@@ -230,18 +222,17 @@ mod tests {
 
     #[test]
     fn the_list_reaches_a_far_block_when_half_of_it_is_in_use() {
-        // Id 80 is in block 20. The list grows towards that block when eight blocks are in use.
+        // Id 80 is in block 20. The list grows to that block when eight blocks are in use.
         let mut ids = vec![80, 0, 4, 8, 12, 16, 20];
         assert_eq!(blocks(&holding(&ids)), (6, 1));
         ids.push(24);
         assert_eq!(blocks(&holding(&ids)), (10, 1), "four more in one call");
-        // Ids of the list append nothing, so the rest is appended by calls for the far id.
+        // Only calls for an id that is not in the list append blocks.
         ids.extend([80, 80, 80]);
         assert_eq!(blocks(&holding(&ids)), (21, 0));
     }
 
     proptest! {
-        /// Blocks have 4 ids, so that few ids are in many blocks.
         #[test]
         fn any_script_agrees_with_a_map(
             script in prop::collection::vec((0..600_u32, 0..3_u32, any::<u32>()), 0..300),

@@ -25,7 +25,6 @@ fn heap_with(timers: &[(u32, u64)]) -> TimerHeap {
     heap
 }
 
-/// The timers that fire in one phase.
 fn fired(heap: &mut TimerHeap, now: u64) -> Vec<(u32, u64)> {
     let mut all = Vec::new();
     while let Some((id, deadline)) = heap.pop_expired(now) {

@@ -3,11 +3,9 @@
 //! Insertion, removal and rebalancing follow T. Cormen et al., *Introduction to Algorithms*, as in
 //! nginx. Left and right are indices, so each case is written once and not mirrored.
 //!
-//! The root of the tree is the left child of its *head*, a node that is not a timer. So the root is a
-//! child like any other, and a rotation there is no special case. All leaves are one node, [`NIL`].
-//!
-//! A timer that is not in the tree may be on a heap of overdue timers. Its node then holds the
-//! place on that heap.
+//! The root of the tree is the left child of its *head*, a node that is not a timer. So the root is
+//! a child like any other, and a rotation there is no special case. All leaves are one node,
+//! [`NIL`]. The node of a timer that is on a heap of overdue timers has the place on that heap.
 
 #[cfg(test)]
 mod tests;
@@ -22,7 +20,6 @@ const NIL: u32 = 0;
 /// The parent of the root.
 const HEAD: u32 = 1;
 
-/// The leaf and the head come before the timers in the table.
 const FIRST_TIMER: u32 = 2;
 
 /// Number of nodes in a block: 3 KiB.
@@ -31,7 +28,6 @@ const BLOCK: usize = 128;
 const LEFT: usize = 0;
 const RIGHT: usize = 1;
 
-/// The table of nodes, and the first node of the tree.
 #[derive(Clone, Debug)]
 pub(super) struct RedBlackTree {
     /// The rows of ids. The timer of an id is `nodes[FIRST_TIMER + row]`.
@@ -41,13 +37,12 @@ pub(super) struct RedBlackTree {
     nodes: Blocks<Node, BLOCK>,
     // Invariant: the leftmost node of the tree; `NIL` if it is empty.
     first: u32,
-    /// The last node is cached, because a timeout that counts from now is mostly the latest, and
-    /// then is appended without a walk.
+    /// The last node is cached, because a timeout that counts from now is mostly the latest, which
+    /// is then appended without a walk.
     // Invariant: the rightmost node of the tree; `NIL` if it is empty.
     last: u32,
 }
 
-/// The place of a timer.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Spot {
     Unarmed,
@@ -69,13 +64,12 @@ impl RedBlackTree {
         tree
     }
 
-    /// Makes the table hold the nodes of all rows.
     fn cover(&mut self) {
         let len = FIRST_TIMER as usize + self.rows.len();
         self.nodes.cover(len, Node::UNLINKED);
     }
 
-    /// The node of a timer, linked or not. The table grows to hold it.
+    /// Returns the node of a timer, linked or not. The table grows to hold the node.
     #[inline]
     pub(super) fn admit(&mut self, id: u32) -> u32 {
         match self.find(id) {
@@ -107,7 +101,7 @@ impl RedBlackTree {
         self.repair_below_red(node);
     }
 
-    /// The place for a timer that is due before the last of the tree: its parent, and the side.
+    /// The parent and the side for a timer that is due before the last of the tree.
     fn place_of(&self, deadline: u64) -> (u32, usize) {
         let (mut parent, mut side) = (HEAD, LEFT);
         let mut below = self.child(parent, side);
@@ -120,9 +114,8 @@ impl RedBlackTree {
         (parent, side)
     }
 
-    /// Unlinks a timer.
-    ///
-    /// The node still looks linked, so insert it again or [`release`](Self::release) it.
+    /// Unlinks a timer. The node still looks linked, so insert it again or
+    /// [`release`](Self::release) it.
     pub(super) fn remove(&mut self, node: u32) {
         if self.first == node {
             self.first = self.successor_of_first(node);
@@ -133,7 +126,7 @@ impl RedBlackTree {
         let [left, right] = self.at(node).children;
         let (lost_black, parent, side) = if left == NIL || right == NIL {
             let (parent, side) = (self.parent(node), self.side(node));
-            // At least one of the two children is the leaf.
+            // At least one child is the leaf, which has the lowest number.
             self.adopt(parent, side, left.max(right));
             (self.is_black(node), parent, side)
         } else {
@@ -150,20 +143,17 @@ impl RedBlackTree {
         self.at_mut(node).up = Up::UNLINKED;
     }
 
-    /// Removes all timers.
     pub(super) fn clear(&mut self) {
         self.nodes.fill(Node::UNLINKED);
         (*self.at_mut(NIL), *self.at_mut(HEAD)) = (Node::EMPTY, Node::EMPTY);
         (self.first, self.last) = (NIL, NIL);
     }
 
-    /// The node of `id`, if the table holds it.
     #[inline]
     pub(super) fn find(&self, id: u32) -> Option<u32> {
         Some(self.rows.find(id)? + FIRST_TIMER)
     }
 
-    /// The place of a timer.
     #[inline]
     pub(super) fn spot(&self, node: u32) -> Spot {
         let node = self.at(node);
@@ -174,20 +164,17 @@ impl RedBlackTree {
         }
     }
 
-    /// The id of a node.
     #[inline]
     pub(super) fn id(&self, node: u32) -> u32 {
         debug_assert!(node >= FIRST_TIMER, "{node} is not a timer");
         self.rows.id(node - FIRST_TIMER)
     }
 
-    /// The deadline of a linked timer.
     #[inline]
     pub(super) fn deadline(&self, node: u32) -> u64 {
         self.at(node).deadline
     }
 
-    /// The first timer of the tree.
     #[inline]
     pub(super) fn first(&self) -> Option<u32> {
         (self.first != NIL).then_some(self.first)
@@ -199,7 +186,7 @@ impl RedBlackTree {
         if right != NIL {
             return self.outermost(right, LEFT);
         }
-        // It has no left child either, so its parent is next unless that is the head.
+        // The first node has no left child, so its parent is next unless that is the head.
         let parent = self.parent(first);
         if parent < FIRST_TIMER { NIL } else { parent }
     }
@@ -210,7 +197,7 @@ impl RedBlackTree {
         if left != NIL {
             return self.outermost(left, RIGHT);
         }
-        // It has no right child either.
+        // The last node has no right child.
         let parent = self.parent(last);
         if parent < FIRST_TIMER { NIL } else { parent }
     }
@@ -226,7 +213,6 @@ impl RedBlackTree {
     }
 
     /// Replaces `node`, which has two children, by its successor, which takes over its colour.
-    ///
     /// Returns whether a black node is missing now, and the parent and the side where it is
     /// missing.
     fn replace_by_successor(&mut self, node: u32) -> (bool, u32, usize) {
@@ -307,7 +293,8 @@ impl RedBlackTree {
         }
     }
 
-    /// The sibling on the other side of `parent`, made black by a rotation if it is red.
+    /// Returns the sibling on the other side of `parent`. If it is red, a rotation first makes it
+    /// black.
     fn black_sibling(&mut self, parent: u32, side: usize) -> u32 {
         let sibling = self.child(parent, 1 - side);
         if self.is_black(sibling) {
@@ -351,12 +338,11 @@ impl RedBlackTree {
     #[inline]
     fn adopt(&mut self, parent: u32, side: usize, child: u32) {
         self.at_mut(parent).children[side] = child;
-        // The parent of the leaf is written too, but never read.
+        // This also writes the parent of the leaf, which is never read.
         let node = self.at_mut(child);
         node.up = node.up.with_parent(parent);
     }
 
-    /// The side of its parent on which a node is.
     #[inline]
     fn side(&self, node: u32) -> usize {
         usize::from(self.child(self.parent(node), RIGHT) == node)
@@ -416,7 +402,6 @@ impl RedBlackTree {
 }
 
 impl Places for RedBlackTree {
-    /// The heaps of a tree name a timer by its node, not by its id.
     fn set_place(&mut self, node: u32, place: Place) {
         let node = self.at_mut(node);
         node.up = Up::ON_HEAP;
@@ -424,7 +409,7 @@ impl Places for RedBlackTree {
     }
 }
 
-/// A node: a timer, the head or the leaf.
+/// A timer, the head or the leaf.
 #[derive(Clone, Copy, Debug)]
 struct Node {
     deadline: u64,
@@ -453,10 +438,10 @@ struct Up(u32);
 impl Up {
     const RED: u32 = 1 << 31;
 
-    /// The mark of an unlinked timer. No node has this number, because no table is that long.
+    /// The mark of an unlinked timer. No parent has this number, because no table is that long.
     const UNLINKED: Self = Self(u32::MAX);
 
-    /// The mark of a timer that is on a heap. No node has this number either.
+    /// The mark of a timer that is on a heap.
     const ON_HEAP: Self = Self(u32::MAX - 1);
 
     const fn red(parent: u32) -> Self {
@@ -485,7 +470,7 @@ impl Up {
 
 #[cfg(test)]
 impl RedBlackTree {
-    /// Panics if an invariant does not hold; returns the number of timers in the tree.
+    /// Checks the invariants, and returns the number of timers in the tree.
     pub(super) fn verify(&self) -> usize {
         assert!(self.is_black(NIL), "the leaf is red");
         self.verify_tree();
@@ -498,7 +483,6 @@ impl RedBlackTree {
         linked
     }
 
-    /// The number of timers for whose spot `is_counted` returns true.
     pub(super) fn count(&self, is_counted: impl Fn(Spot) -> bool) -> usize {
         let nodes = u32::try_from(self.nodes.len()).unwrap();
         (FIRST_TIMER..nodes)
@@ -506,7 +490,6 @@ impl RedBlackTree {
             .count()
     }
 
-    /// The deadlines of the tree, in order.
     pub(super) fn deadlines(&self) -> impl Iterator<Item = u64> + '_ {
         let mut path = Vec::new();
         let mut below = self.child(HEAD, LEFT);
@@ -531,7 +514,7 @@ impl RedBlackTree {
         self.verify_below(HEAD, root);
     }
 
-    /// Checks a subtree; returns the number of black nodes on each path down.
+    /// Checks a subtree, and returns the number of black nodes on each path down.
     fn verify_below(&self, parent: u32, node: u32) -> u32 {
         if node == NIL {
             return 0;

@@ -20,7 +20,6 @@ fn tree_with(timers: &[(u32, u64)]) -> TimerTree {
     tree
 }
 
-/// The ids that fire in one phase.
 fn fired(tree: &mut TimerTree, now: u64) -> Vec<u32> {
     let mut ids = Vec::new();
     while let Some((id, deadline)) = tree.pop_expired(now) {

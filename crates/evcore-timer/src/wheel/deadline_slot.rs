@@ -1,14 +1,14 @@
 //! The slot of a deadline.
 //!
 //! The low half of a tick has four digits of eight bits, and each digit has a level of 256 slots. A
-//! deadline is on the level of the highest digit in which it differs from the wheel's position. The
-//! deadline's value of that digit is the number of its slot on the level. So the slot depends only
-//! on deadline and position, and everything on a level is due before everything on a higher one.
+//! deadline is on the level of the highest digit in which the deadline differs from the wheel's
+//! position. The value of that digit is the number of the slot on the level. So the slot depends
+//! only on deadline and position, and all timers of a level are due before those of a higher one.
 //!
 //! A deadline whose high half differs from the position's has no slot.
 
-/// Slots per level. With ticks of a millisecond two levels cover more than a minute, which is enough
-/// for most timers of a server.
+/// Slots per level. With ticks of a millisecond, two levels cover more than a minute, which is
+/// enough for most timers of a server.
 pub(super) const SLOTS: u32 = 1 << DIGIT_BITS;
 
 /// Enough levels for the low half of a tick: 49 days of milliseconds.
@@ -17,8 +17,8 @@ pub(super) const LEVELS: u32 = u32::BITS / DIGIT_BITS;
 /// Bits of a tick per level.
 const DIGIT_BITS: u32 = 8;
 
-/// The last deadline that has a slot, as seen from `position`. All earlier ticks down to `position`
-/// have one too.
+/// The last deadline that has a slot, as seen from `position`. All ticks from `position` to it have
+/// slots.
 #[inline]
 pub(super) fn last_with_slot(position: u64) -> u64 {
     with_low(position, u32::MAX)
@@ -30,7 +30,6 @@ pub(super) fn with_low(position: u64, low: u32) -> u64 {
     position >> u32::BITS << u32::BITS | u64::from(low)
 }
 
-/// The low half of a tick.
 #[inline]
 #[expect(
     clippy::cast_possible_truncation,
@@ -40,9 +39,8 @@ pub(super) fn low(tick: u64) -> u32 {
     tick as u32
 }
 
-/// The slot of a deadline at or after `position` that has one.
-///
-/// Slots are numbered across all levels, beginning with the finest.
+/// The slot of a deadline that has one. Slots are numbered across all levels, beginning with the
+/// finest.
 #[inline]
 pub(super) fn slot_of(deadline: u64, position: u64) -> u32 {
     debug_assert!(deadline >= position, "{deadline} is before {position}");
@@ -58,15 +56,12 @@ pub(super) fn slot_of(deadline: u64, position: u64) -> u32 {
     (shift * (SLOTS / DIGIT_BITS)) | digit
 }
 
-/// The level of a slot.
 #[inline]
 pub(super) fn level_of(slot: u32) -> u32 {
     slot / SLOTS
 }
 
-/// The first tick of a slot, as seen from `position`.
-///
-/// On level 0 a slot has only this tick: the deadline of its timers.
+/// The first tick of a slot, as seen from `position`. A slot on level 0 has only this tick.
 #[inline]
 pub(super) fn start_of(slot: u32, position: u64) -> u64 {
     let shift = level_of(slot) * DIGIT_BITS;
@@ -117,7 +112,7 @@ mod tests {
             .prop_map(|(position, ahead, shift)| (position, later(position, ahead >> shift)))
     }
 
-    /// A tick after `tick`, or the last with its high half.
+    /// A tick `ahead` of `tick`, or the last one with the same high half.
     fn later(tick: u64, ahead: u32) -> u64 {
         with_low(tick, low(tick).saturating_add(ahead))
     }

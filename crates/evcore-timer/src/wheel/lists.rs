@@ -1,9 +1,8 @@
 //! Lists of ids in chunks of a cache line, one list for each slot.
 //!
 //! A list is a chain of chunks, each with some ids and its two neighbours. A timer's spot is the
-//! place with its id. Removing the timer leaves a *hole* there, and writes only to this chunk, not
-//! to the timers before and after. The chunk counts its holes in the same cache line. Adding a
-//! timer at the back changes no count.
+//! place with its id. Removing the timer leaves a *hole* there, which the chunk counts in the same
+//! cache line. So a removal mostly writes to no other timer and to no other chunk.
 //!
 //! ```text
 //!  ends[7].front                      list 7 holds the timers 5, 9, 2, 4, 6 in this order
@@ -22,8 +21,8 @@
 //!               └─► end of list 7      └── ends[7].back
 //! ```
 //!
-//! A place of a chunk has one of four states: an *id*; a *hole*; *before the front* or *behind the
-//! back* of its list, where its value has no meaning. Only holes between front and back are counted.
+//! A place of a chunk is an *id*, a *hole*, or not in use, where its value has no meaning. Only
+//! holes between front and back are counted.
 //!
 //! A list has one of four states:
 //!
@@ -34,14 +33,13 @@
 //! | *open* | some, and the last has room | the back is in the last chunk |
 //! | *full* | some, and the last has no room | the back is the first word behind the last chunk |
 //!
-//! A chunk is freed as soon as its last id is removed, so at worst there is a chunk for each id
-//! that remains. Two chunks of a list may stay without ids. The last chunk stays, because the next
-//! timer goes there. The first chunk stays if its first places are not in use, because it then
-//! never counts 14 holes. So a list may be *left*. It counts as occupied until the wheel [looks for
-//! its first timer](Lists::first).
+//! A chunk is freed as soon as its last id is removed, with two exceptions. The last chunk of a
+//! list stays, because the next timer goes there. The first chunk stays if its first places are not
+//! in use, because it then never counts 14 holes. So a list may be *left*. It counts as occupied
+//! until the wheel [looks for its first timer](Lists::first).
 //!
-//! A walk through a list reads its chunks in order. All ids of a chunk are known when it is read,
-//! so their nodes can be loaded at the same time. That makes moving and expiring timers fast.
+//! All ids of a chunk are known when the chunk is read, so their nodes can be loaded at the same
+//! time. That makes moving timers fast.
 
 mod chunks;
 mod occupied;
@@ -63,7 +61,6 @@ use super::nodes::{Node, Nodes, Spot};
 /// The number of lists: one for each slot.
 pub(super) const LISTS: u32 = LEVELS * SLOTS;
 
-/// The lists, and a bit for each list that has a chunk.
 #[derive(Clone, Debug)]
 pub(super) struct Lists {
     // Invariant: each chunk of a list has at least one id, except the last, and the first if words
@@ -76,7 +73,7 @@ pub(super) struct Lists {
     occupied: Occupied,
 }
 
-/// The beginning and the end of a list. All places between these two are ids or holes.
+/// The beginning and the end of a list. All places between them are ids or holes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 struct Ends {
     /// The first word in use; 0 if the list is bare. If no word is in use, the word at `front` is a
@@ -108,7 +105,6 @@ impl Ends {
 }
 
 impl Lists {
-    /// Makes empty lists.
     pub(super) fn new() -> Self {
         Self {
             chunks: Chunks::new(),
@@ -140,7 +136,6 @@ impl Lists {
         self.chunks.try_set_id(word, id)
     }
 
-    /// Adds a timer at the back of a list, and writes its node.
     pub(super) fn push_back(&mut self, list: u32, id: u32, node: &mut Node, low: u32) {
         if self.try_push_back(list, id, node, low) {
             return;
@@ -178,7 +173,6 @@ impl Lists {
         Spot::at_word(front)
     }
 
-    /// Adds a timer at the front of a list.
     #[inline]
     fn push_front(&mut self, list: u32, id: u32) -> Spot {
         let front = &mut self.ends[(list % LISTS) as usize].front;
@@ -210,7 +204,6 @@ impl Lists {
         Spot::at_word(word)
     }
 
-    /// Removes the timer at a spot.
     #[inline]
     pub(super) fn remove(&mut self, spot: Spot) {
         let word = spot.word();
@@ -219,14 +212,15 @@ impl Lists {
         }
     }
 
-    /// The first timer of a list; `None` if it has none. In that case its chunks are freed.
+    /// The first timer of a list, which is afterwards at the front. If the list has no timer, its
+    /// chunks are freed.
     #[inline]
     pub(super) fn first(&mut self, list: u32) -> Option<u32> {
         self.at_front(list)
             .or_else(|| self.first_behind_holes(list))
     }
 
-    /// Like [`first`](Self::first), but also `None` if holes precede the first timer.
+    /// The first timer of a list, if no hole precedes it.
     #[inline]
     pub(super) fn at_front(&self, list: u32) -> Option<u32> {
         // A list without a chunk begins in the chunk that is never used, which has holes.
@@ -248,7 +242,6 @@ impl Lists {
         }
     }
 
-    /// Like [`first`](Self::first). Afterwards the timer is at the front.
     #[inline(never)]
     fn first_behind_holes(&mut self, list: u32) -> Option<u32> {
         // Each chunk between the first and the last has a timer, so a third chunk is never read.
@@ -267,9 +260,8 @@ impl Lists {
     }
 
     /// Moves at most `count` timers from the back of `list`, each to the front of the list that
-    /// `list_of` returns for its node. Returns how many it moved.
-    ///
-    /// They keep their order, and go ahead of the timers that are already on those lists.
+    /// `list_of` returns for the low half of its deadline. Returns the number of moved timers,
+    /// which keep their order.
     pub(super) fn cascade(
         &mut self,
         nodes: &mut Nodes,
@@ -325,26 +317,23 @@ impl Lists {
         moved
     }
 
-    /// Empties all lists.
     pub(super) fn clear(&mut self) {
         self.ends.fill(Ends::BARE);
         self.chunks.clear();
         self.occupied = Occupied::EMPTY;
     }
 
-    /// The lowest list that has a chunk. It may have no [timer](Self::first).
+    /// The lowest list that has a chunk. The list may have no [timer](Self::first).
     #[inline]
     pub(super) fn lowest_occupied(&self) -> Option<u32> {
         self.occupied.first()
     }
 
-    /// Returns whether a list has a chunk, and another chunk is free.
     #[inline]
     pub(super) fn can_grow(&self, list: u32) -> bool {
         self.has_chunk(list) && self.chunks.has_free()
     }
 
-    /// Returns whether a list has a chunk.
     #[inline]
     pub(super) fn has_chunk(&self, list: u32) -> bool {
         self.ends[list as usize].front != NONE
@@ -369,7 +358,7 @@ impl Lists {
         start..end
     }
 
-    /// Frees a chunk that has only holes. The last chunk of a list stays, and is used again from
+    /// Frees a chunk that has only holes. The last chunk of a list stays, and is filled again from
     /// its first place.
     #[inline(never)]
     fn return_chunk(&mut self, chunk: u32) {
@@ -398,7 +387,7 @@ impl Lists {
         self.chunks.set_prev(next.chunk(), prev);
     }
 
-    /// Frees the last chunk of a list, which has no more ids.
+    /// Frees the last chunk of a list, which has no ids.
     #[inline]
     fn return_last_chunk(&mut self, list: u32) {
         let chunk = self.ends[list as usize].last_chunk();
@@ -412,7 +401,7 @@ impl Lists {
         }
     }
 
-    /// Frees the first chunk of a list, which has no more ids.
+    /// Frees the first chunk of a list, which has no ids.
     #[inline(never)]
     fn return_first_chunk(&mut self, list: u32) {
         let chunk = self.ends[list as usize].first_chunk();
@@ -424,7 +413,7 @@ impl Lists {
         }
     }
 
-    /// Frees the only chunk of a list, which has no more ids.
+    /// Frees the only chunk of a list, which has no ids.
     #[inline]
     fn return_only_chunk(&mut self, list: u32) {
         self.chunks
@@ -432,7 +421,6 @@ impl Lists {
         self.mark_bare(list);
     }
 
-    /// Forgets the ends of a list that has no more chunks.
     #[inline]
     fn mark_bare(&mut self, list: u32) {
         self.ends[(list % LISTS) as usize] = Ends::BARE;

@@ -1,8 +1,6 @@
-//! The wheel's entry for each id, in eight bytes: the place of its timer, and the low half of its
-//! deadline.
-//!
-//! The deadline of a timer in a slot has the high half of the wheel's position. Timers with another
-//! high half, and timers that are overdue, are on heaps, which have the whole deadline.
+//! The wheel's node for each id, in eight bytes: the spot of its timer, and the low half of its
+//! deadline. A deadline in a slot has the high half of the wheel's position, and the heaps have the
+//! whole deadlines of their timers.
 
 use crate::blocks::SparseBlocks;
 use crate::keyed_heap::{Place, Places};
@@ -11,7 +9,6 @@ use crate::queue::assert_dense;
 /// Number of nodes in a block: 4 KiB.
 const BLOCK: usize = 512;
 
-/// The node of one id.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Node {
     pub(super) low: u32,
@@ -24,7 +21,6 @@ impl Node {
         spot: Spot::UNARMED,
     };
 
-    /// The node of a timer whose id is in this word of the chunks.
     #[inline]
     pub(super) fn in_slot(low: u32, word: u32) -> Self {
         let spot = Spot::at_word(word);
@@ -37,7 +33,7 @@ impl Node {
 pub(super) struct Spot(u32);
 
 impl Spot {
-    /// The mark of an unarmed timer. See [`is_in_slot`](Self::is_in_slot).
+    /// The mark of an unarmed timer.
     pub(super) const UNARMED: Self = Self(u32::MAX);
 
     const ON_HEAP: u32 = 1 << 31;
@@ -45,7 +41,6 @@ impl Spot {
     /// Number of chunks whose words are below [`ON_HEAP`](Self::ON_HEAP).
     pub(super) const CHUNKS: u32 = Self::ON_HEAP >> 4;
 
-    /// The spot of a timer whose id is in this word of the chunks.
     #[inline]
     pub(super) fn at_word(word: u32) -> Self {
         debug_assert!(word % 16 >= 2 && word < Self::ON_HEAP, "no id is at {word}");
@@ -57,20 +52,20 @@ impl Spot {
         self != Self::UNARMED
     }
 
-    /// Returns whether the timer is in a slot: one test for the highest bit.
+    /// Returns whether the timer is in a slot, by one test for the highest bit.
     #[inline]
     pub(super) fn is_in_slot(self) -> bool {
         self.0 < Self::ON_HEAP
     }
 
-    /// The place on a heap, if the timer is on one.
+    /// The place of a timer that is on a heap.
     #[inline]
     pub(super) fn place(self) -> Option<Place> {
         let is_on_heap = self.is_armed() && !self.is_in_slot();
         is_on_heap.then_some(Place::from_bits(self.0 & !Self::ON_HEAP))
     }
 
-    /// The word of the chunks that has the id. The timer must be in a slot.
+    /// The word of the chunks that has the id of a timer in a slot.
     #[inline]
     pub(super) fn word(self) -> u32 {
         debug_assert!(self.is_in_slot(), "not in a chunk");
@@ -80,7 +75,6 @@ impl Spot {
 
 const _: () = assert!(Place::MAX | Spot::ON_HEAP < Spot::UNARMED.0);
 
-/// The nodes by id.
 #[derive(Clone, Debug)]
 pub(super) struct Nodes(SparseBlocks<Node, BLOCK>);
 
@@ -89,7 +83,6 @@ impl Nodes {
         Self(SparseBlocks::with_len(ids, Node::UNARMED))
     }
 
-    /// Makes the table hold the node of `id`.
     pub(super) fn admit(&mut self, id: u32) {
         if self.near_mut(id).is_none() {
             assert_dense(id);
@@ -97,26 +90,22 @@ impl Nodes {
         }
     }
 
-    /// The node of an id; `None` if the table does not hold it.
     #[inline]
     pub(super) fn get(&self, id: u32) -> Option<&Node> {
         self.0.get(id)
     }
 
-    /// The node of an id that is near the others; `None` if it is far away, or if the table does
-    /// not hold it. Its code is short, because it does not search.
+    /// The node of an id, if the table finds it without a search.
     #[inline]
     pub(super) fn near_mut(&mut self, id: u32) -> Option<&mut Node> {
         self.0.near_mut(id)
     }
 
-    /// The node of an id that the table holds.
     #[inline]
     pub(super) fn at_mut(&mut self, id: u32) -> &mut Node {
         self.0.at_mut(id)
     }
 
-    /// Marks all timers as unarmed.
     pub(super) fn clear(&mut self) {
         self.0.fill(Node::UNARMED);
     }

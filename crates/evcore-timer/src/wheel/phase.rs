@@ -34,7 +34,7 @@ impl TimerWheel {
         self.reach = last_with_slot(position);
     }
 
-    /// Runs a whole phase in which no timer is due. The wheel stays where it is.
+    /// Runs a whole phase in which no timer is due. The wheel does not move.
     #[inline]
     pub(super) fn pass_quiet(&mut self, now: u64) {
         self.now = now;
@@ -56,7 +56,7 @@ impl TimerWheel {
         }
     }
 
-    /// The next expired timer. It is not inlined, so that it costs nothing if no timer is armed.
+    /// Takes the next expired timer. Not inlined, so that it costs nothing if no timer is armed.
     #[inline(never)]
     pub(super) fn pop_armed(&mut self, now: u64) -> Option<(u32, u64)> {
         if !self.in_phase || now != self.now {
@@ -104,8 +104,7 @@ impl TimerWheel {
         Some((id, deadline))
     }
 
-    /// Like [`pop_armed`](Self::pop_armed), if timers are on heaps, or if the first slot has no timers
-    /// left or has timers to move.
+    /// Like [`pop_armed`](Self::pop_armed), in the general case.
     #[inline(never)]
     fn pop_searched(&mut self) -> Option<(u32, u64)> {
         let search = self.first_due();
@@ -125,7 +124,6 @@ impl TimerWheel {
         }
     }
 
-    /// Moves some overdue timers to the heap for their phase. Returns whether all are moved.
     #[cold]
     fn admit(&mut self) -> bool {
         let count = ADMIT_MAX.min(self.moves_max);
@@ -150,8 +148,8 @@ impl TimerWheel {
                 break;
             }
             let Some(id) = self.lists.first(slot) else {
-                // Dropping a slot that timers have left costs as much as a move. The search stops
-                // if no moves are left for a drain.
+                // Dropping a slot that timers have left costs as much as a move. One move is kept
+                // for a drain.
                 if moves_left <= 1 {
                     return Search::Stopped;
                 }
@@ -176,7 +174,7 @@ impl TimerWheel {
         self.draining.is_none() && self.far.is_empty() && self.overdue.is_empty()
     }
 
-    /// The heap with the timer that is due first, and its deadline.
+    /// The heap with the timer that is due first, and the timer's deadline.
     fn first_on_heaps(&self) -> Option<(OnHeap, u64)> {
         let far = self.far.first().map(|entry| entry.deadline);
         let overdue = self.overdue.first_due().map(|(_, deadline)| deadline);
@@ -188,7 +186,6 @@ impl TimerWheel {
         first.filter(|&(_, deadline)| deadline <= self.now)
     }
 
-    /// Takes the first timer off a heap.
     fn pop_from(&mut self, heap: OnHeap) -> Option<(u32, u64)> {
         match heap {
             OnHeap::Far => {
@@ -199,7 +196,7 @@ impl TimerWheel {
         }
     }
 
-    /// The first slot that may have timers, and the tick at which it starts.
+    /// The first slot that may have timers, and the slot's first tick.
     #[inline]
     fn first_slot(&self) -> Option<(u32, u64)> {
         match self.draining {
@@ -208,15 +205,15 @@ impl TimerWheel {
         }
     }
 
-    /// The lowest slot that may have timers, and the tick at which it starts.
+    /// The lowest slot that may have timers, and the slot's first tick.
     #[inline]
     fn lowest_slot(&self) -> Option<(u32, u64)> {
         let slot = self.lists.lowest_occupied()?;
         Some((slot, start_of(slot, self.position)))
     }
 
-    /// A tick before which no timer is due: the earliest of the heaps' deadlines and the start of the
-    /// first slot that has timers.
+    /// A tick before which no timer is due: the earliest of the heaps' deadlines and the start of
+    /// the first slot that has timers.
     #[inline(never)]
     fn next_searched(&mut self) -> u64 {
         let far = self.far.first().map(|entry| entry.deadline);
@@ -265,7 +262,7 @@ enum Search {
     OnHeap(OnHeap),
     /// No timer is left in this phase.
     Over,
-    /// The call has moved as many timers as a call may move.
+    /// The call has done as much work as a call may do.
     Stopped,
 }
 

@@ -1,4 +1,4 @@
-//! The wheel in examples, compared with the oracle, and against bugs of other timer queues.
+//! The wheel in examples, compared with the oracle, and with bugs that other timer queues had.
 
 mod left_slots;
 mod quiet;
@@ -441,7 +441,6 @@ mod on_heaps {
     }
 }
 
-/// Bugs that other timer queues had.
 mod peers {
     use super::*;
 
@@ -490,8 +489,8 @@ mod peers {
         assert_eq!(fired(&mut wheel, 2_000), [2]);
     }
 
-    // tokio #2473 and #3270: moving an expired timer that was not yet popped panicked if its deadline
-    // was the start of a slot.
+    // tokio #2473 and #3270: moving an expired timer that was not yet popped panicked if its
+    // deadline was the start of a slot.
     #[test]
     fn a_due_timer_can_be_moved_and_disarmed() {
         let at = 7_481_600; // a multiple of 256

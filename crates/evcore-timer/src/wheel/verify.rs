@@ -4,7 +4,6 @@ use super::deadline_slot::{level_of, start_of};
 use super::*;
 
 impl TimerWheel {
-    /// A wheel that moves so few timers per call that short scripts make it pause.
     pub(crate) fn with_pauses() -> Self {
         Self {
             moves_max: 2,
@@ -12,7 +11,6 @@ impl TimerWheel {
         }
     }
 
-    /// Panics if an invariant does not hold.
     pub(crate) fn verify(&self) {
         let place_of = |id| self.nodes.get(id)?.spot.place();
         self.far.verify(place_of);

@@ -7,7 +7,6 @@ use proptest::prelude::*;
 use super::*;
 
 impl<T> Table<T> {
-    /// Panics if an invariant does not hold.
     fn verify(&self) {
         let slots = self.generations.len();
         assert!(slots <= self.limit as usize);
@@ -21,7 +20,6 @@ impl<T> Table<T> {
     }
 }
 
-/// Sets slot 0, which must be free, to its last generation.
 fn age_to_the_last_generation<T>(table: &mut Table<T>) {
     assert!(table.token_at(0).is_none(), "slot 0 must be free");
     table.generations[0] = NonZeroU32::MAX;
@@ -164,7 +162,6 @@ enum Operation {
     /// Removes the value of the n-th token that was ever returned, n modulo the number of tokens.
     Remove(usize),
     Change(usize, u16),
-    /// Keeps the values that are not divisible by this.
     Retain(u16),
 }
 

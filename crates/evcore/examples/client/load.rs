@@ -1,7 +1,7 @@
 //! Requests at fixed times, on a number of connections. The benchmarks use it, too.
 //!
-//! A request that is due waits for an idle connection. Its latency counts from the time at which it was
-//! due, so a stall of the server shows in every request that is due during the stall.
+//! A request that is due waits for an idle connection. Its latency counts from the time at which it
+//! was due, so a stall of the server shows in every request that is due during the stall.
 mod connection;
 use connection::Connection;
 use evcore::{Address, Connections, EventLoop, Ready, Step, Stream, Timer, Token};
@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 use std::{collections::BTreeMap, collections::VecDeque, error::Error, io, io::ErrorKind};
 
 const TIMEOUT: Timer = Timer::new(0);
-const AWAKE: Duration = Duration::from_millis(1); // time before a request in which the loop does not sleep, because a sleep may end late
+/// The time before a request in which the loop does not sleep, because a sleep may end late.
+const AWAKE: Duration = Duration::from_millis(1);
 
 pub(crate) struct Load {
     pub(crate) timeout: Duration, // for connecting, and for each response
@@ -22,7 +23,8 @@ pub(crate) struct Load {
     buffer: Vec<u8>,
     ev: EventLoop,
     connections: Connections<Connection>,
-    idle: VecDeque<Option<Token>>, // connections without a request; `None` or a stale token is a closed one
+    /// Connections without a request. `None` or a stale token is a closed connection.
+    idle: VecDeque<Option<Token>>,
 }
 
 impl Load {
@@ -60,7 +62,8 @@ impl Load {
     /// took. If the rate is infinite, a connection sends its next request when it has a response.
     pub(crate) fn run(&mut self, rate: f64, time: Duration) -> evcore::Result<Duration> {
         let (began, all, is_paced) = (Instant::now(), self.idle.len(), rate.is_finite());
-        let mut failed = false; // set if a connection could not be opened; the next attempt follows a turn of the loop
+        // True if a connection could not be opened. The next attempt follows a turn of the loop.
+        let mut failed = false;
         let due = |n| Duration::try_from_secs_f64(f64::from(n) / rate).ok();
         let due = |n| due(n).filter(|due| *due < time);
         let mut due = (0_u32..).map_while(due).peekable();
@@ -90,8 +93,8 @@ impl Load {
         }
     }
 
-    /// Gives a request, if any, to the longest idle connection, which is opened if it is closed. Returns
-    /// whether that succeeded.
+    /// Gives a request, if any, to the longest idle connection, which is opened if it is closed.
+    /// Returns whether that succeeded.
     fn use_idle(&mut self, due: Option<Instant>) -> bool {
         let idle = self.idle.pop_front().flatten();
         let idle = idle.filter(|token| self.connections.get(*token).is_some());
@@ -148,7 +151,7 @@ impl Load {
         }
     }
 
-    /// Counts an error. If the connection was open, it is closed, and a later request opens another.
+    /// Counts an error. An open connection is closed, and a later request opens another.
     fn fail(&mut self, token: Option<Token>, error: &io::Error) {
         *self.errors.entry(error.to_string()).or_default() += 1;
         let failed = token.and_then(|token| self.connections.remove(&mut self.ev, token));

@@ -59,7 +59,7 @@ fn in_whichever_phase_a_place_is_freed_the_next_wait_listens() {
             fixture.report_readable(&[a]);
             fixture.wait();
             assert!(!fixture.ev.stats().listening);
-            // There is one step of each kind: reported, woken, expired, posted.
+            // There are four steps: reported, woken, expired, posted.
             let mut steps: Vec<_> = (0..freed_after).map_while(|_| fixture.step()).collect();
             fixture.leave(leaves);
             steps.extend(fixture.rest());

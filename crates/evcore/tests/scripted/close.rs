@@ -9,11 +9,10 @@ use crate::{
     fixture::{Fixture, readable},
 };
 
-/// Reports tokens as readable.
 type Report = fn(&Fixture, &[Token]);
 
-/// A loop that holds the accept lock and posts the events, because a listener is reported with them,
-/// and a loop without a listener.
+/// A loop that holds the accept lock and posts the events, because a listener is reported with
+/// them, and a loop without a listener.
 fn fixtures() -> [(Fixture, Report); 2] {
     [
         (Fixture::locking(1), Fixture::report_before_listener),

@@ -24,7 +24,6 @@ fn with_each_queue(test: impl Fn(Fixture)) {
     }
 }
 
-/// The deadlines of both timers of a token.
 fn deadlines(fixture: &mut Fixture, token: Token) -> [Option<u64>; 2] {
     [Timer::READ, Timer::WRITE].map(|timer| fixture.ev.timers().deadline(token, timer))
 }

@@ -36,7 +36,6 @@ impl Case {
         }
     }
 
-    /// The case in which another worker has the lock.
     fn refused(self) -> Self {
         Self {
             lock_is_free: false,

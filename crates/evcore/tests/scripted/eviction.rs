@@ -7,7 +7,7 @@ use crate::{
     fixture::{Fixture, readable},
 };
 
-/// Two fixtures with this connection limit and one listener, without a lock and with one.
+/// Two fixtures with this connection limit and one listener: without a lock, and with one.
 fn room_for(connections: u32) -> [Fixture; 2] {
     [Policy::Off, Policy::mutex()].map(|policy| {
         Fixture::built(1, |builder, backend| {

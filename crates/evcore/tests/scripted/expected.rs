@@ -8,7 +8,6 @@ use std::{
 
 use evcore::{Budgets, Ready, Timer, Token};
 
-/// An idle connection.
 pub(crate) struct Idle {
     pub(crate) token: Token,
     /// The time at which it became idle, rounded down to the beginning of an eighth of the grace.
@@ -17,7 +16,6 @@ pub(crate) struct Idle {
     waits: bool,
 }
 
-/// The steps that the loop must still deliver.
 #[derive(Default)]
 pub(crate) struct Expected {
     /// Events of the last wait that are delivered directly.
@@ -45,14 +43,12 @@ pub(crate) struct Expected {
     /// The connections whose slots are needed, the longest idle first. `None` until this turn has
     /// chosen them.
     pub(crate) chosen: Option<VecDeque<Token>>,
-    /// Number of further evictions that this turn may yield.
     pub(crate) evictions_left: usize,
     /// True if a listener was reported and has not been tried yet.
     pub(crate) knocked: bool,
     pub(crate) shutdown_from_outside: Option<Duration>,
     /// The end of the shutdown, by the clock that the loop shows.
     pub(crate) over_ns: Option<u64>,
-    /// True if the step that announces the shutdown was taken.
     pub(crate) is_announced: bool,
 }
 
@@ -139,7 +135,6 @@ impl Expected {
         }
     }
 
-    /// The next connection to evict, in the turn's phase of evictions.
     pub(crate) fn name_oldest(&mut self, shown_ns: u64) -> Option<Token> {
         if self.over_ns.is_some() && !self.is_announced {
             return None;

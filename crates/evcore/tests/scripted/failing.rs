@@ -10,7 +10,6 @@ use crate::{
     fixture::{Fixture, readable},
 };
 
-/// The length of a suspension, which is the same as that of a pause for lack of descriptors.
 const SUSPENSION: Duration = Duration::from_millis(500);
 
 fn poller_refuses(fixture: &mut Fixture) {
@@ -290,7 +289,6 @@ fn each_suspension_lasts_half_a_second_by_itself() {
     assert_eq!(fixture.suspended(), []);
 }
 
-/// Returns whether the poller changed the registration of a descriptor.
 fn is_change(recorded: &Recorded) -> bool {
     matches!(
         recorded,

@@ -1,4 +1,4 @@
-//! A backend and a lock that a test controls, and a record of the loop's actions.
+//! A backend and an accept lock that a test controls, with a record of the loop's actions.
 
 use std::{
     collections::{HashMap, HashSet, VecDeque},
@@ -15,20 +15,19 @@ use evcore::{
 
 use crate::fake_member::Call;
 
-/// A recorded action of the loop.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Recorded {
     /// The loop tried the accept lock. True if it got the lock.
     TryLock(bool),
     Unlock,
-    /// The poller added a registration. `Modify`, `Remove` and `Forget` (`remove_before_close`) are
-    /// its other changes.
+    /// The poller called the backend's `add`, which may have refused it. The next three are its
+    /// calls of `modify`, `remove` and `remove_before_close`.
     Add(RawFd),
     Modify(RawFd),
     Remove(RawFd),
     Forget(RawFd),
     Wait(Option<Duration>),
-    /// The loop yielded a step: a client of the listener with this number. The other steps follow.
+    /// The loop yielded a client of the listener with this number.
     Accepted(usize),
     Ready(Token, Ready),
     Expired(Token, Timer),
@@ -39,7 +38,6 @@ pub(crate) enum Recorded {
     Member(Call),
 }
 
-/// The result of a wait.
 #[derive(Debug)]
 enum Outcome {
     Events(Vec<(RawFd, Ready)>),
@@ -47,7 +45,7 @@ enum Outcome {
     Failed,
 }
 
-/// A backend, its lock and its record. Clones are handles to the same backend.
+/// Clones are handles to the same backend.
 #[derive(Clone, Debug)]
 pub(crate) struct FakeBackend(Arc<Mutex<Shared>>);
 
@@ -56,9 +54,9 @@ struct Shared {
     waker: WakeChannel,
     /// The keys of the poller's registrations, by descriptor.
     keys: HashMap<RawFd, u64>,
-    /// The exclusive registrations.
+    /// Descriptors whose last registration was exclusive, removed ones included.
     exclusively: HashSet<RawFd>,
-    /// The edge-triggered registrations.
+    /// Descriptors whose last registration was edge-triggered, removed ones included.
     edges: HashSet<RawFd>,
     outcomes: VecDeque<Outcome>,
     /// Number of registrations that succeed before one fails.
@@ -89,18 +87,18 @@ impl FakeBackend {
         })))
     }
 
-    /// Makes the next wait report these events. If there is not enough room, the following waits
+    /// Queues a wait that reports these events. If it has too little room, the waits that follow
     /// report the rest.
     pub(crate) fn report(&self, events: Vec<(RawFd, Ready)>) {
         self.shared().outcomes.push_back(Outcome::Events(events));
     }
 
-    /// Makes a signal interrupt the next wait.
+    /// Queues a wait that a signal interrupts.
     pub(crate) fn interrupt(&self) {
         self.shared().outcomes.push_back(Outcome::Interrupted);
     }
 
-    /// Makes the next wait fail.
+    /// Queues a wait that fails.
     pub(crate) fn fail_wait(&self) {
         self.shared().outcomes.push_back(Outcome::Failed);
     }
@@ -110,22 +108,20 @@ impl FakeBackend {
         self.shared().adds_until_failure = Some(successes);
     }
 
-    /// Sets whether registrations fail.
     pub(crate) fn refuse_adds(&self, refuse: bool) {
         self.shared().adds_fail = refuse;
     }
 
-    /// Makes all later removals fail.
+    /// Makes all later calls of `remove` fail.
     pub(crate) fn fail_removals(&self) {
         self.shared().removals_fail = true;
     }
 
-    /// Gives the poller exclusive wake-ups. Call this before a loop is built.
+    /// Gives the poller exclusive wake-ups and edges. Call this before a loop is built.
     pub(crate) fn make_exclusive(&self) {
         self.shared().exclusive = true;
     }
 
-    /// Sets whether the lock is free.
     pub(crate) fn set_lock_free(&self, free: bool) {
         self.shared().lock_is_free = free;
     }
@@ -134,17 +130,14 @@ impl FakeBackend {
         self.shared().lock_is_held
     }
 
-    /// Returns whether the poller watches a descriptor exclusively.
     pub(crate) fn is_exclusive(&self, fd: RawFd) -> bool {
         self.watches(fd) && self.shared().exclusively.contains(&fd)
     }
 
-    /// Returns whether the poller watches a descriptor edge-triggered.
     pub(crate) fn is_edge_triggered(&self, fd: RawFd) -> bool {
         self.watches(fd) && self.shared().edges.contains(&fd)
     }
 
-    /// Returns whether the poller watches a descriptor.
     pub(crate) fn watches(&self, fd: RawFd) -> bool {
         self.shared().keys.contains_key(&fd)
     }
@@ -154,7 +147,6 @@ impl FakeBackend {
         std::mem::take(&mut self.shared().record)
     }
 
-    /// Adds an action to the record.
     pub(crate) fn note(&self, recorded: Recorded) {
         self.shared().record.push(recorded);
     }
@@ -235,7 +227,7 @@ impl Backend for FakeBackend {
     fn capabilities(&self) -> Capabilities {
         let mut capabilities = Capabilities::default();
         capabilities.exclusive = self.shared().exclusive;
-        // Only epoll has exclusive wake-ups, and it has edges too.
+        // The loop uses exclusive wake-ups only together with edges.
         capabilities.edge = capabilities.exclusive;
         capabilities
     }

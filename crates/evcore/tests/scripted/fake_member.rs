@@ -1,4 +1,4 @@
-//! A group member whose view a test sets, and a record of the loop's calls to it.
+//! A group member whose view a test sets, with a record of some of the loop's calls.
 
 use std::{
     fs::File,
@@ -11,7 +11,6 @@ use evcore::balancer::{GroupMember, GroupView, Leader, Load, Notifier, Peer, Wor
 
 use crate::fake_backend::{FakeBackend, Recorded};
 
-/// A member whose view a test sets.
 #[derive(Clone, Debug)]
 pub(crate) struct FakeMember {
     state: Arc<Mutex<State>>,
@@ -24,20 +23,19 @@ struct State {
     is_notified: bool,
     /// The value that the loop has last passed to `set_late`; false at first.
     is_late: bool,
-    /// Number of times that the loop checked for a notification.
     looks: u32,
     view: GroupView,
     /// True if another worker accepts a client before each call of `sync`.
     is_busy: bool,
     calls: Vec<Call>,
-    /// The backend that also records the calls.
+    /// The backend whose record also gets the calls.
     backend: Option<FakeBackend>,
     /// The backend that has the lock of the group. If it is `None`, a call that uses the lock
     /// panics.
     lock: Option<FakeBackend>,
 }
 
-/// A call of the loop to its member.
+/// A recorded call of the loop to its member.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Call {
     Lead,
@@ -76,7 +74,6 @@ impl FakeMember {
         }
     }
 
-    /// Gives the member the lock of this backend.
     pub(crate) fn with_lock(self, backend: &FakeBackend) -> Self {
         self.state().lock = Some(backend.clone());
         self
@@ -114,7 +111,7 @@ impl FakeMember {
         mem::take(&mut self.state().calls)
     }
 
-    /// Adds later calls to the backend's record as well.
+    /// Adds later recorded calls to the backend's record as well.
     pub(crate) fn record_in(&self, backend: &FakeBackend) {
         self.state().backend = Some(backend.clone());
     }
@@ -132,7 +129,6 @@ impl FakeMember {
         mem::take(&mut self.state().looks)
     }
 
-    /// The descriptor that a notification makes readable.
     pub(crate) fn notifier_fd(&self) -> RawFd {
         self.notifier.as_raw_fd()
     }

@@ -16,14 +16,13 @@ use evcore::{
 
 use crate::fake_backend::{FakeBackend, Recorded};
 
-/// A loop, its backend and its connections.
 pub(crate) struct Fixture {
     pub(crate) ev: EventLoop,
     pub(crate) backend: FakeBackend,
     pub(crate) time: ManualTimeSource,
     /// The connections. Any descriptor is enough, because only the fake backend gets it.
     conns: TokenMap<File>,
-    /// The clients that came, each with its listener.
+    /// The accepted clients, each with the number of its listener.
     pub(crate) accepted: Vec<Accepted>,
     listeners: Vec<Known>,
     clients: Vec<TcpStream>,
@@ -32,12 +31,11 @@ pub(crate) struct Fixture {
 }
 
 impl Fixture {
-    /// A loop without a listener.
     pub(crate) fn new() -> Self {
         Self::built(0, |builder, _| builder)
     }
 
-    /// A loop that listens always.
+    /// A loop that listens without a lock.
     pub(crate) fn listening(listeners: usize) -> Self {
         Self::built(listeners, |builder, _| builder)
     }
@@ -49,7 +47,6 @@ impl Fixture {
         })
     }
 
-    /// A loop with instruments.
     pub(crate) fn with_instruments(listeners: usize, options: InstrumentOptions) -> Self {
         Self::built(listeners, |builder, _| builder.instruments(options))
     }
@@ -86,7 +83,6 @@ impl Fixture {
         }
     }
 
-    /// Adds a connection, which the loop watches.
     pub(crate) fn join(&mut self) -> Token {
         self.try_join().unwrap()
     }
@@ -97,14 +93,12 @@ impl Fixture {
             .add(&mut self.ev, file, Interest::READ, Mode::Level)
     }
 
-    /// Adds a connection that is idle from the start.
     pub(crate) fn join_idle(&mut self) -> Token {
         let token = self.join();
         assert!(self.ev.set_idle(token));
         token
     }
 
-    /// Adds a token for which the loop watches no descriptor.
     pub(crate) fn begin(&mut self) -> Token {
         let token = self.ev.add_unwatched().unwrap();
         self.conns.insert(token, File::open("/dev/null").unwrap());
@@ -116,7 +110,7 @@ impl Fixture {
         self.conns.remove(&mut self.ev, token).unwrap();
     }
 
-    /// Makes the next wait report all of these as readable.
+    /// Queues a wait that reports all of these as readable.
     pub(crate) fn report_readable(&self, tokens: &[Token]) {
         let fds = tokens
             .iter()
@@ -124,7 +118,7 @@ impl Fixture {
         self.backend.report(fds.collect());
     }
 
-    /// Makes the next wait report all of these as readable, and after them the first listener.
+    /// Queues a wait that reports all of these as readable, and after them the first listener.
     /// Because of the listener, a turn that holds the lock posts the events.
     pub(crate) fn report_before_listener(&self, tokens: &[Token]) {
         let numbers = tokens.iter().map(|token| self.fd(*token));
@@ -133,7 +127,6 @@ impl Fixture {
             .report(fds.map(|fd| (fd, Ready::READABLE)).collect());
     }
 
-    /// Connects clients, which wait in the backlog.
     pub(crate) fn connect(&mut self, listener: usize, clients: usize) {
         for _ in 0..clients {
             let client = TcpStream::connect(self.listeners[listener].address).unwrap();
@@ -183,13 +176,11 @@ impl Fixture {
         assert_eq!((self.turn(), self.announcements), (Vec::new(), 1));
     }
 
-    /// Makes a whole turn, and returns its steps.
     pub(crate) fn turn(&mut self) -> Vec<Recorded> {
         self.wait();
         self.rest()
     }
 
-    /// Lets time pass.
     pub(crate) fn pass_ms(&self, ms: u64) {
         self.time.advance(Duration::from_millis(ms));
     }
@@ -206,12 +197,11 @@ impl Fixture {
         self.listeners[listener].number
     }
 
-    /// Number of listeners.
     pub(crate) fn listeners(&self) -> usize {
         self.listeners.len()
     }
 
-    /// Makes the next wait report these listeners.
+    /// Queues a wait that reports these listeners as readable.
     pub(crate) fn report_listeners(&self, listeners: &[usize]) {
         let fds = listeners
             .iter()
@@ -220,7 +210,6 @@ impl Fixture {
     }
 }
 
-/// The properties of a listener that the loop owns.
 struct Known {
     number: RawFd,
     duplicate: OwnedFd,

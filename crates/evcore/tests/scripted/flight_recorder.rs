@@ -13,7 +13,6 @@ use crate::{
     script::{Tokens, script},
 };
 
-/// The records of the script.
 fn expected(tokens: Tokens) -> Vec<Record> {
     let registered = |(token, descriptor): (Token, Option<RawFd>)| Record::Registered {
         token,

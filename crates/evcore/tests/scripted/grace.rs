@@ -15,7 +15,6 @@ const fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
-/// A loop with a grace of a second.
 fn with_grace() -> Fixture {
     Fixture::built(0, |builder, _| builder.idle_grace(ms(1000)))
 }
@@ -154,7 +153,7 @@ fn a_coarse_clock_does_not_shorten_the_grace() {
         builder.idle_grace(ms(1000)).timer_resolution(resolution)
     });
     fixture.turn();
-    // The clock is behind by up to a tick, which must not shorten the grace.
+    // The clock is behind by almost a tick.
     fixture.pass_ms(99);
     let token = fixture.join_idle();
     fixture.pass_ms(1001);

@@ -12,7 +12,6 @@ use crate::{
 
 const ZERO: Option<Duration> = Some(Duration::ZERO);
 
-/// A loop with this budget of posted steps.
 fn fixture(posted: usize) -> Fixture {
     Fixture::built(0, |builder, _| {
         builder.budgets(Budgets {

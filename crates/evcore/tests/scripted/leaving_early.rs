@@ -9,8 +9,8 @@ use crate::{
     fixture::{Fixture, readable},
 };
 
-/// Causes two steps of each kind, except a single `Woken`. Returns the expected steps, in any
-/// order.
+/// Causes one `Woken`, and two steps of each other kind except the steps of a shutdown and
+/// evictions. Returns the expected steps, in any order.
 fn two_steps_of_most_kinds(fixture: &mut Fixture) -> Vec<Recorded> {
     let tokens @ [a, b] = [fixture.join(), fixture.join()];
     let put_off = [fixture.join(), fixture.join()];

@@ -11,7 +11,6 @@ use crate::{
 
 const MS: Duration = Duration::from_millis(1);
 
-/// The time that a handler takes.
 const LONG_MS: u64 = 200;
 
 #[test]

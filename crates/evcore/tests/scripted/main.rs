@@ -1,5 +1,5 @@
-//! The loop over a fake backend, with a manual clock and a fake member of a group: no sleep, no
-//! thread, and no kernel except for the clients of the listeners.
+//! The loop over a fake backend, with a manual clock and a fake member of a group. No test sleeps
+//! or starts a thread.
 
 mod expected;
 mod fake_backend;

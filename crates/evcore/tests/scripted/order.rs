@@ -7,8 +7,7 @@ use crate::{
     fixture::{Fixture, readable},
 };
 
-/// Causes one step of each kind in the next turn: a client, an event, a timer, a post and a
-/// wake-up.
+/// Causes these steps in the next turn: a client, an event, a timer, a post and a wake-up.
 fn everything_at_once(fixture: &mut Fixture) -> [evcore::Token; 3] {
     let tokens @ [event, timer, post] = [fixture.join(), fixture.join(), fixture.join()];
     fixture.arm_ms(timer, Timer::READ, 5);

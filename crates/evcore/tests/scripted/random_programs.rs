@@ -52,7 +52,7 @@ struct Turn {
 fn op() -> impl Strategy<Value = Op> {
     let which = any::<usize>();
     let side = prop_oneof![Just(Timer::READ), Just(Timer::WRITE)];
-    // The times are near whole milliseconds, and often zero.
+    // The times are often zero or whole milliseconds.
     let after = prop_oneof![
         Just(Duration::ZERO),
         (0..4_000_000_u64).prop_map(Duration::from_nanos),
@@ -135,19 +135,16 @@ fn budgets() -> impl Strategy<Value = Budgets> {
     })
 }
 
-/// A loop, and the steps that it must still deliver.
 struct Run {
     fixture: Fixture,
     resolution: Option<Duration>,
     owed: Expected,
     /// All tokens so far, and whether each is current.
     tokens: Vec<(Token, bool)>,
-    /// The current tokens with a descriptor.
     watched: HashSet<Token>,
-    /// The tokens with background timers.
     background: HashSet<Token>,
     capacity: u32,
-    /// Number of idle connections that were evicted.
+    /// Number of evicted connections.
     named: u64,
     /// The expected counters: steps from the posted queue, turns, expired timers, posts from
     /// outside, and the stale posts among these.
@@ -206,7 +203,6 @@ impl Run {
         self.fixture.time.monotonic_ns()
     }
 
-    /// The time that the loop's clock shows.
     fn shown_ns(&self) -> u64 {
         self.fixture.ev.clock().monotonic_ns()
     }
@@ -331,7 +327,7 @@ impl Run {
         }
     }
 
-    /// Schedules the events of the next wait, and returns them.
+    /// Queues the next wait, and returns its events.
     fn reports(&mut self, turn: &Turn, batch: usize) -> HashMap<Token, Ready> {
         let mut events = HashMap::new();
         for (which, both) in &turn.reported {
@@ -437,7 +433,8 @@ impl Run {
         true
     }
 
-    /// Checks that the wait is zero if work is left, and does not last beyond a timer.
+    /// Checks that the wait is zero if work is left, and does not last beyond a timer, a tick, or
+    /// an act of a shutdown.
     fn check_timeout(&self, now_ns: u64, timeout: Option<Duration>) {
         if self.owed.is_urgent(self.shown_ns()) {
             assert_eq!(timeout, Some(Duration::ZERO));
@@ -524,7 +521,6 @@ impl Run {
     }
 }
 
-/// A grace that is often zero, or shorter or longer than a few turns.
 fn grace() -> impl Strategy<Value = Duration> {
     prop_oneof![
         Just(Duration::ZERO),

@@ -8,8 +8,9 @@ use crate::fixture::Fixture;
 
 pub(crate) type Tokens = [(Token, Option<RawFd>); 3];
 
-/// Runs three turns of a worker with an accept lock, which make every kind of record. Returns the loop,
-/// and its tokens with their descriptors: two connections, and one token without a descriptor.
+/// Runs three turns of a worker with an accept lock, which make every kind of record. Returns the
+/// loop, and its tokens with their descriptors: two connections, and one token without a
+/// descriptor.
 pub(crate) fn script(build: impl FnOnce(Builder) -> Builder) -> (Fixture, Tokens) {
     let mut fixture = Fixture::built(1, |builder, backend| {
         build(builder.policy(Policy::mutex()).group(backend.clone()))

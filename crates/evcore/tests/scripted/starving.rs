@@ -10,7 +10,7 @@ use crate::{
     fixture::{Fixture, readable},
 };
 
-/// Something that a handler, a client or a thread does repeatedly.
+/// An action that is repeated without end.
 #[derive(Clone, Copy, Debug)]
 enum Flood {
     PostsItself,
@@ -20,7 +20,7 @@ enum Flood {
     IsAlwaysReadable,
     /// More clients than a turn accepts wait at the first listener.
     OfClients,
-    /// Another thread posts the same token again and again. Its posts merge.
+    /// A handle posts the same token again and again. Its posts merge.
     OfPosts,
     /// The program marks the connection idle again after each step, and does not close it when it
     /// is evicted.
@@ -93,7 +93,7 @@ impl Flooded {
         }
     }
 
-    /// Makes the next wait report the flood and these events.
+    /// Queues a wait that reports the floods and these events.
     fn report(&mut self, others: &[(Token, Ready)]) {
         let mut reported = Vec::new();
         for (flood, token) in self.floods.clone() {
@@ -183,8 +183,8 @@ fn no_source_of_steps_starves_in_all_floods_at_once() {
         let mut flooded = Flooded::new(&FLOODS, locks);
         let (missing, reported) = flooded.last_of_all(shuts_down);
         let turns = flooded.turns_until(missing, &reported);
-        // The flood's post from another thread comes before that of `last_of_all`, and floods take
-        // half of the posted steps.
+        // The flood's post by a handle comes before that of `last_of_all`, and floods take half of
+        // the posted steps.
         assert!(turns <= 5, "{turns} turns");
     }
 }

@@ -257,7 +257,6 @@ fn a_wake_up_that_is_not_delivered_yet_is_not_waited_for() {
     assert_eq!(fixture.turn(), []);
 }
 
-/// The timeout of the next turn's wait, with a limit.
 fn timeout_at_most(fixture: &mut Fixture, limit: Duration) -> Option<Duration> {
     fixture.backend.record();
     fixture.ev.wait_at_most(limit).unwrap();

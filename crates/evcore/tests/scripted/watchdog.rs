@@ -31,7 +31,8 @@ fn turn_with_a_slow(fixture: &mut Fixture, slow: Recorded, ms: u64) -> Option<Sl
     fixture.ev.instruments().take_slow_turn()
 }
 
-/// Causes one step of each kind in the next turn. Returns each step with its record.
+/// Causes one step in each phase of the next turn except the evictions. Returns each step with its
+/// record.
 fn one_of_each(fixture: &mut Fixture) -> [(Recorded, Record); 5] {
     let [a, b, c] = [(); 3].map(|()| fixture.join());
     fixture.arm_ms(b, Timer::WRITE, 1);

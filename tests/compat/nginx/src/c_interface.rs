@@ -1,7 +1,7 @@
 //! The functions that `ngx_evcore_module.c` declares.
 //!
-//! A function that can fail returns a negative `errno`. All are called from nginx's one thread,
-//! except for `evcore_wake`.
+//! A function that can fail returns a negative `errno`, except for [`evcore_open`], which returns
+//! `NULL`. nginx calls all of them from its one thread, except for [`evcore_wake`].
 
 #![allow(
     unsafe_code,
@@ -26,13 +26,13 @@ pub struct Handle {
     events: Events,
 }
 
-/// A wait's report of one descriptor: `evcore_report_t`.
+/// One report of a wait, `evcore_report_t` in C.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct Report {
-    /// The key of its registration.
+    /// The key of the registration, or `UINT64_MAX` for a wake.
     pub key: u64,
-    /// The bits of [`Ready`](evcore_poller::Ready).
+    /// The bits of [`Ready`](evcore_poller::Ready), or 0 for a wake.
     pub ready: u32,
 }
 
@@ -51,8 +51,7 @@ pub extern "C" fn evcore_open(capacity: usize) -> Option<Box<Handle>> {
     let poller = Poller::with(BackendKind::Epoll).ok()?;
     Some(Box::new(Handle {
         poller,
-        // `raw` returns when a signal interrupts the wait, because nginx handles signals between
-        // waits.
+        // A signal ends a wait with a `raw` buffer. nginx handles signals between waits.
         events: Events::raw(capacity),
     }))
 }
@@ -106,8 +105,8 @@ pub extern "C" fn evcore_remove_before_close(handle: &mut Handle, key: u64) -> c
     code(handle.poller.remove_before_close(key))
 }
 
-/// Waits for at most `timeout_ms`, or without a limit if that is negative. Returns the number of
-/// reports, or a negative `errno`.
+/// Waits for at most `timeout_ms`, or without a limit if `timeout_ms` is negative. Returns the
+/// number of reports, or a negative `errno`.
 #[unsafe(no_mangle)]
 pub extern "C" fn evcore_wait(handle: &mut Handle, timeout_ms: i64) -> c_int {
     let timeout = u64::try_from(timeout_ms).ok().map(Duration::from_millis);
@@ -120,7 +119,7 @@ pub extern "C" fn evcore_wait(handle: &mut Handle, timeout_ms: i64) -> c_int {
     }
 }
 
-/// Returns a report of the last wait. The report of a wake comes after the reports of descriptors.
+/// Returns a report of the last wait. A wake is reported after the descriptors.
 #[unsafe(no_mangle)]
 pub extern "C" fn evcore_report(handle: &Handle, position: usize) -> Report {
     match handle.events.get(position) {
@@ -173,7 +172,6 @@ mod tests {
 
     const KEY: u64 = (9 << 32) | 7;
 
-    /// The reports of a wait that does not block.
     fn reports(handle: &mut Handle) -> Vec<Report> {
         let count = usize::try_from(evcore_wait(handle, 0)).expect("no error");
         let reports = (0..count).map(|position| evcore_report(handle, position));

@@ -14,14 +14,14 @@ pub struct Event {
     /// The caller's name for the descriptor. It may be any number except `usize::MAX`, and need not
     /// be unique.
     pub key: usize,
-    /// In a report, true if reading does not block. In an interest, true to get reports of that.
+    /// In a report, true if there are data, priority data or the end of the stream to read. In an
+    /// interest, true to get reports of that.
     pub readable: bool,
     /// In a report, true if writing does not block. In an interest, true to get reports of that.
     pub writable: bool,
     extra: Extra,
 }
 
-/// Fields that only some events have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Extra {
     interrupt: bool,
@@ -130,7 +130,6 @@ impl Event {
         self
     }
 
-    /// The requested interest, as our poller's type.
     pub(crate) fn interest(&self) -> Interest {
         let asked = [
             (self.readable, Interest::READ),
@@ -141,7 +140,6 @@ impl Event {
         asked.fold(Interest::NONE, |all, (_, one)| all | one)
     }
 
-    /// The readiness that our poller reported, as `polling`'s type.
     pub(crate) fn reported(key: usize, ready: Ready) -> Self {
         Self {
             key,

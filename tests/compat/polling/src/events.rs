@@ -24,7 +24,7 @@ impl Events {
         Self::with_capacity(NonZeroUsize::new(1024).expect("it is not zero"))
     }
 
-    /// Creates a buffer for `capacity` events per wait. The next wait reports further events.
+    /// Creates a buffer for `capacity` events per wait. Further events wait for the next wait.
     #[must_use]
     pub fn with_capacity(capacity: NonZeroUsize) -> Self {
         Self {
@@ -33,7 +33,7 @@ impl Events {
         }
     }
 
-    /// The events in the order of arrival.
+    /// The events in the order of the reports.
     pub fn iter(&self) -> impl Iterator<Item = Event> + '_ {
         self.list.iter().copied()
     }

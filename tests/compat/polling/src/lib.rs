@@ -2,9 +2,9 @@
 //! `evcore-poller`.
 //!
 //! The two crates differ in ownership. Threads share a `polling::Poller`: any thread registers
-//! while another waits. An `evcore_poller::Poller` has one owner, because all of its methods take
-//! `&mut self`. [`Poller`] bridges the difference by a loan (`loan.rs`). A thread with a change
-//! wakes the thread that waits, which hands the poller over until the change is made.
+//! while another waits. An `evcore_poller::Poller` has one owner, because the methods that register
+//! and wait take `&mut self`. [`Poller`] bridges the difference by a loan (`loan.rs`). A thread
+//! with a change wakes the thread that waits, which hands the poller over until the change is made.
 //!
 //! [`under_test`] has what `polling` lacks: the choice of a backend, and the proof that a program
 //! used this crate.

@@ -1,19 +1,18 @@
 //! A value that many threads use, although one of them sleeps while it holds the value.
 //!
-//! A mutex alone would block the others while the sleeper sleeps. Here the sleeper has borrowed the
+//! A mutex alone would block the others while the sleeper sleeps. Here the sleeper borrows the
 //! value. Another thread requests it, interrupts the sleep, and gets it as soon as the sleeper
 //! [hands it over](Loan::hand_over) or returns it. Nothing is queued: when a call returns, its
-//! change has been made and its result is known.
+//! change has been made.
 
 use std::{
     fmt,
     sync::{Condvar, Mutex, MutexGuard, PoisonError},
 };
 
-/// The value, and whether it is lent.
 pub(crate) struct Shared<T> {
     state: Mutex<State<T>>,
-    /// Notified when the value is returned, and when no thread requests it any more.
+    /// Notified when the value is handed over or returned, and when a requesting thread has got it.
     changed: Condvar,
 }
 
@@ -21,7 +20,7 @@ struct State<T> {
     // Invariant: `Some` unless `is_lent`.
     thing: Option<T>,
     is_lent: bool,
-    /// Number of threads that wait for the borrower to hand the value over.
+    /// Number of threads that have requested the value and wait for it.
     asking: usize,
 }
 
@@ -83,22 +82,22 @@ impl<T> Shared<T> {
         waited.unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A panic in `work` cannot leave the state half changed, so a poisoned lock does no harm.
+    /// A panic in `work` cannot leave the fields of `State` half changed, so a poisoned lock is
+    /// ignored.
     fn lock(&self) -> MutexGuard<'_, State<T>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl<T> Loan<'_, T> {
-    /// The borrowed value.
     pub(crate) fn get(&mut self) -> &mut T {
         self.thing.as_mut().expect("not handed over")
     }
 
     /// Lets all threads that have requested the value use it, and then takes it back.
     ///
-    /// The call returns, because a thread that comes meanwhile finds the value in place, and so
-    /// does not request it.
+    /// This ends, because a thread that comes meanwhile finds the value in place, and does not
+    /// request it.
     pub(crate) fn hand_over(&mut self) {
         let mut state = self.lender.lock();
         state.thing = self.thing.take();
@@ -152,7 +151,6 @@ mod tests {
             for _ in 0..ASKING {
                 scope.spawn(|| shared.with(ring, |count| *count += 1));
             }
-            // The value is lent until the first hand-over, so all threads request it.
             (0..ASKING).for_each(|_| interrupted.recv().expect("one asks"));
             loan.hand_over();
             assert_eq!(*loan.get(), ASKING);

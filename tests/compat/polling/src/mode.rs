@@ -1,4 +1,4 @@
-//! The repetition of reports while readiness lasts.
+//! The modes of a registration.
 
 use std::io;
 
@@ -16,17 +16,17 @@ pub enum PollMode {
     Oneshot,
     /// In every wait while the readiness lasts.
     Level,
-    /// Once for each change. It needs a kernel that has edges.
+    /// Once for each change, and again after a `modify`. The kernel must have edges.
     Edge,
-    /// Once, and again after a `modify`, for readiness that lasts at that time.
+    /// The same as `Oneshot` here.
     EdgeOneshot,
 }
 
 impl PollMode {
-    /// The mode of our poller.
+    /// Translates the mode for our poller.
     ///
-    /// Our `Edge` exists on every backend. If the kernel has no edges, the caller must call `rearm`
-    /// for a drained descriptor, which programs over `polling` do not do.
+    /// Our `Edge` exists on every backend. If the kernel has no edges, our `Edge` needs a `rearm`
+    /// for each drained side, which programs over `polling` do not call.
     pub(crate) fn ours(self, native: Capabilities) -> io::Result<Mode> {
         match self {
             Self::Oneshot | Self::EdgeOneshot => Ok(Mode::Oneshot),

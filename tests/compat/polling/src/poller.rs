@@ -36,8 +36,8 @@ use crate::{
 pub struct Poller {
     watch: Shared<Watch>,
     waker: Waker,
-    /// True if a notification is pending, which ends the wait. A wake by a thread that requests the
-    /// poller does not set this.
+    /// True if a notification is pending, which ends the wait. A thread that requests the poller
+    /// wakes the waiting thread without setting this.
     is_notified: AtomicBool,
     native: Capabilities,
 }
@@ -47,7 +47,7 @@ impl Poller {
     ///
     /// # Errors
     ///
-    /// Returns an error if no backend has that name, and the kernel's error.
+    /// An error if no backend has that name, or if the backend cannot be opened.
     pub fn new() -> io::Result<Self> {
         match under_test::backend()? {
             Some(kind) => Self::on(kind),
@@ -98,8 +98,9 @@ impl Poller {
     ///
     /// # Errors
     ///
-    /// Returns an error for a key of `usize::MAX`, a source that is watched already, and a mode
-    /// that the backend lacks. Also returns the kernel's error.
+    /// An error for a key of `usize::MAX`, for a source that is watched already, for a mode that
+    /// the backend lacks, and if the kernel refuses. Without an interest, the kernel is asked only
+    /// when an interest is set.
     pub unsafe fn add_with_mode(
         &self,
         source: impl AsRawSource,
@@ -125,8 +126,9 @@ impl Poller {
     ///
     /// # Errors
     ///
-    /// Returns an error for a key of `usize::MAX`, a source that is not watched, and a mode that
-    /// the backend lacks. The kernel's error is reported as an event, unless the mode changes.
+    /// An error for a key of `usize::MAX`, for a source that is not watched, and for a mode that
+    /// the backend lacks. The kernel's error is returned if the mode changes or is `Edge`.
+    /// Otherwise it is reported as an event.
     pub fn modify_with_mode(
         &self,
         source: impl AsSource,
@@ -141,13 +143,14 @@ impl Poller {
     ///
     /// # Errors
     ///
-    /// Returns an error for a source that is not watched. Also returns the kernel's error.
+    /// An error for a source that is not watched, or the kernel's error. In both cases the source
+    /// is not watched afterwards.
     pub fn delete(&self, source: impl AsSource) -> io::Result<()> {
         self.change(|watch| watch.delete(source.source()))
     }
 
     /// Waits for an event, a [notification](Self::notify) or the end of `timeout`, and appends to
-    /// `events`. Returns the number of all events there. If another thread waits, this returns at
+    /// `events`. Returns the number of all events there. If another thread waits, returns 0 at
     /// once.
     ///
     /// # Errors
@@ -207,8 +210,8 @@ impl Poller {
             if events.len() > before || is_notified || is_over {
                 return Ok(events.len());
             }
-            // The wait was ended by a thread that requests the poller, or by the wake of a request
-            // that has already been served.
+            // A wake without a notification comes from a thread that requests or has requested the
+            // poller.
             watch.hand_over();
         }
     }
@@ -218,8 +221,7 @@ impl Poller {
 ///
 /// # Panics
 ///
-/// Always, because our poller does not expose the descriptor of its backend, and poll and select
-/// have none.
+/// Always: the backends poll and select have no descriptor, and no program here needs one.
 impl AsFd for Poller {
     fn as_fd(&self) -> BorrowedFd<'_> {
         no_descriptor()
@@ -241,7 +243,6 @@ fn no_descriptor() -> ! {
     panic!("this adapter has no descriptor to lend")
 }
 
-/// Refuses the key that `polling` reserves for itself.
 fn check_key(event: Event) -> io::Result<()> {
     if event.key == usize::MAX {
         return Err(io::Error::new(

@@ -10,7 +10,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 /// assert_eq!((&std::io::stdin()).raw(), 0.raw());
 /// ```
 pub trait AsRawSource {
-    /// The number.
+    /// The number of the descriptor.
     fn raw(&self) -> RawFd;
 }
 

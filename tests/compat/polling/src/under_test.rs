@@ -9,11 +9,10 @@ use std::{
 
 use evcore_poller::BackendKind;
 
-/// The environment variable that names the backend of every [`Poller`](crate::Poller) of a process:
-/// such as `epoll` or `poll`. Without it, the best backend is used.
+/// The environment variable that names the backend of every [`Poller`](crate::Poller) of a process,
+/// such as `epoll` or `poll`. Without the variable, the best backend is used.
 pub const BACKEND: &str = "EVCORE_COMPAT_BACKEND";
 
-/// The waits of this process, by backend.
 static WAITS: Mutex<BTreeMap<&str, u64>> = Mutex::new(BTreeMap::new());
 
 /// Number of waits in this process on each backend that was used.
@@ -37,7 +36,6 @@ pub(crate) fn count_a_wait(backend: &'static str) {
     *waits.entry(backend).or_default() += 1;
 }
 
-/// The backend that the environment names; `None` if it names none.
 pub(crate) fn backend() -> io::Result<Option<BackendKind>> {
     let Ok(name) = env::var(BACKEND) else {
         return Ok(None);

@@ -1,10 +1,9 @@
 //! Our poller for a caller that names registrations by descriptor, and the tables that this needs.
 //!
-//! A caller of `polling` changes and removes registrations by descriptor. It may give two
-//! descriptors one key, may change a key, and uses all bits of a key. So the id in our poller is
-//! the descriptor itself, which is small, dense and unique. The caller's key is looked up when an
-//! event comes. The high half of our key is a generation, so an event that outlived its
-//! registration finds nothing.
+//! A caller of `polling` may give two descriptors one key, may change a key, and uses all bits of a
+//! key. So the id in our poller is the descriptor itself, which is small and unique. The caller's
+//! key is looked up when an event comes. The high half of our key is a generation, so an event that
+//! outlived its registration finds nothing.
 
 use std::{
     collections::HashMap,
@@ -17,7 +16,6 @@ use evcore_poller::Mode;
 
 use crate::{Event, Events, PollMode, under_test};
 
-/// Our poller with the caller's keys.
 #[derive(Debug)]
 pub(crate) struct Watch {
     poller: evcore_poller::Poller,
@@ -25,7 +23,6 @@ pub(crate) struct Watch {
     generation: u32,
 }
 
-/// One registration.
 #[derive(Clone, Copy, Debug)]
 struct Row {
     /// The key in our poller.
@@ -48,8 +45,8 @@ impl Watch {
         &self.poller
     }
 
-    /// Our poller makes no system call for an empty interest. So an error of the kernel may come
-    /// only with a later interest, as an event.
+    /// Begins to watch. Our poller makes no system call for an empty interest, so the kernel may
+    /// refuse only a later interest, by an event.
     pub(crate) fn add(
         &mut self,
         fd: BorrowedFd<'_>,
@@ -76,8 +73,9 @@ impl Watch {
             let ours = row.ours;
             return Ok(self.poller.modify(ours, interest.interest())?);
         }
-        // The mode of our registration cannot change. Also, our `Edge` reports lasting readiness
-        // only after a change of the interest, but `polling` reports it after every `modify`.
+        // A registration's mode in our poller cannot change. Also, our `Edge` reports lasting
+        // readiness only after a change of the interest, but `polling` reports it after every
+        // `modify`.
         self.delete(fd)?;
         self.insert(fd, interest, mode)
     }
@@ -132,7 +130,6 @@ impl Watch {
     }
 }
 
-/// The id of a descriptor in our poller.
 fn id(fd: RawFd) -> u32 {
     u32::try_from(fd).expect("a descriptor that is open is not negative")
 }

@@ -17,7 +17,6 @@ use std::{
 use evcore_poller::BackendKind;
 use polling::{Event, Events, PollMode, Poller};
 
-/// Time that a test waits before it fails.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn pollers() -> impl Iterator<Item = Poller> {
@@ -30,11 +29,10 @@ fn pair() -> (UnixStream, UnixStream) {
 }
 
 fn add(poller: &Poller, stream: &UnixStream, interest: Event) {
-    // SAFETY: in these tests, streams are deleted first, or dropped after their poller.
+    // SAFETY: these tests delete a stream from the poller before they drop it.
     unsafe { poller.add(stream, interest) }.expect("it is watched");
 }
 
-/// The events of one wait.
 fn wait(poller: &Poller, timeout: Duration) -> Vec<Event> {
     let mut events = Events::new();
     let count = poller.wait(&mut events, Some(timeout)).expect("it waits");
@@ -42,8 +40,8 @@ fn wait(poller: &Poller, timeout: Duration) -> Vec<Event> {
     events.iter().collect()
 }
 
-/// Runs `work` while another thread waits, and returns the events of that wait, which `work` must
-/// end. In some of many rounds, `work` may run before the other thread sleeps.
+/// Runs `work`, which must end the wait of another thread. Returns the events of that wait. In some
+/// rounds, `work` may run before the other thread sleeps.
 fn while_another_waits(poller: &Poller, work: impl Fn()) -> Vec<Event> {
     let start = Barrier::new(2);
     thread::scope(|scope| {
@@ -105,7 +103,7 @@ fn a_source_deleted_during_a_wait_may_be_closed_at_once() {
                 poller.delete(&far).expect("deleted");
                 near.write_all(b"x").expect("written");
                 drop(far);
-                // Another socket gets the same number, and has nothing to report.
+                // Another socket may get the same number, and has nothing to report.
                 let (_near, far) = pair();
                 add(&poller, &far, Event::readable(round));
                 poller.delete(&far).expect("deleted");
@@ -154,7 +152,6 @@ fn the_reserved_key_is_refused() {
     }
 }
 
-/// If two threads wait on one poller, one of them returns at once.
 #[test]
 fn a_second_waiting_thread_does_not_wait() {
     for poller in pollers() {

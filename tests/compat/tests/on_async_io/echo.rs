@@ -19,7 +19,6 @@ on_each_backend!(
     numbers_of_closed_sockets_come_back_for_others,
 );
 
-/// Number of clients at the same time. Both ends of each are in this process.
 const CLIENTS: u64 = 100;
 
 const LETTERS: u64 = 40;
@@ -70,7 +69,7 @@ fn a_letter_larger_than_any_socket_comes_back_whole() {
     executor_threads::run(&executor, client).expect("it is served to its end");
 }
 
-/// Clients come one after another. Each gets the descriptor numbers that the one before has closed.
+/// Clients come one after another, so that descriptor numbers are used again.
 fn numbers_of_closed_sockets_come_back_for_others() {
     const CLIENTS: u64 = 500;
     let executor = Arc::new(Executor::new());
@@ -89,7 +88,7 @@ fn numbers_of_closed_sockets_come_back_for_others() {
     executor_threads::run(&executor, clients).expect("they are served");
 }
 
-/// Ends a stream from this side, and asserts that nothing is left to read.
+/// Shuts down the write side, and asserts that nothing is left to read.
 async fn end(mut stream: Async<TcpStream>) -> io::Result<()> {
     stream.get_ref().shutdown(std::net::Shutdown::Write)?;
     let mut rest = Vec::new();
@@ -98,7 +97,6 @@ async fn end(mut stream: Async<TcpStream>) -> io::Result<()> {
     Ok(())
 }
 
-/// Starts a server that sends back what each client sends. Returns its address.
 fn serve(executor: &Arc<Executor<'static>>) -> SocketAddr {
     let listener = Async::<TcpListener>::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
     let address = listener.get_ref().local_addr().expect("it is bound");
@@ -113,7 +111,7 @@ fn serve(executor: &Arc<Executor<'static>>) -> SocketAddr {
     address
 }
 
-/// Sends back what a client sends. Errors are ignored here, because each client reports its own.
+/// Errors are ignored, because each client reports its own.
 async fn send_back(stream: Async<TcpStream>) {
     let _ = futures_lite::io::copy(&stream, &stream).await;
 }

@@ -5,7 +5,6 @@ use std::{future::Future, thread};
 use async_executor::Executor;
 use async_io::block_on;
 
-/// Number of threads that run the tasks, in addition to the one that runs the main future.
 const THREADS: usize = 3;
 
 /// Runs `main` on this thread, and the tasks that it spawns on several threads, until `main` ends.
@@ -18,7 +17,7 @@ where
     let (running, ended) = async_channel::bounded::<()>(1);
     thread::scope(|scope| {
         for _ in 0..THREADS {
-            // Each thread runs until the channel is closed.
+            // Each thread runs tasks until `running` is dropped, which closes the channel.
             scope.spawn(|| block_on(executor.run(ended.recv())));
         }
         let _running = running;

@@ -56,8 +56,7 @@ fn the_other_side_still_writes_after_the_end() {
         let (mut near, mut far) = Async::<UnixStream>::pair()?;
         near.get_ref().shutdown(Shutdown::Write)?;
         assert_eq!(far.read(&mut [0; 1]).await?, 0);
-        // These are more bytes than fit, so the writer must wait for room on a stream whose other
-        // half has ended.
+        // More bytes than fit, so that the writer waits for room on a half-closed stream.
         let sent = letter(7, FITS * 64);
         let mut came = Vec::new();
         let write = async {
@@ -89,12 +88,11 @@ fn a_writer_that_waits_is_woken_when_the_reader_is_gone() {
     let waits = async {
         let (mut near, far) = Async::<UnixStream>::pair()?;
         let write = executor.spawn(async move { near.write_all(&letter(1, FITS * 64)).await });
-        // When bytes have come, the writer is at work. It cannot end before they are read.
+        // Now the writer is at work, and cannot end before somebody reads.
         far.readable().await?;
         drop(far);
         let error = write.await.expect_err("nobody reads");
-        // A write fails with a reset if the peer was closed with unread bytes, and otherwise with a
-        // broken pipe.
+        // The error is a reset if unread bytes were lost, and otherwise a broken pipe.
         let expected = [io::ErrorKind::BrokenPipe, io::ErrorKind::ConnectionReset];
         assert!(expected.contains(&error.kind()), "{error}");
         io::Result::Ok(())
@@ -102,7 +100,7 @@ fn a_writer_that_waits_is_woken_when_the_reader_is_gone() {
     executor_threads::run(&executor, waits).expect("no socket fails");
 }
 
-/// If its other end is gone, a pipe reports only an error or a hang-up, and no side as ready.
+/// A pipe whose other end is gone may report only an error or a hang-up, without readiness.
 fn a_pipe_reports_that_its_other_end_is_gone() {
     let executor = Executor::new();
     let pipes = async {
@@ -133,7 +131,7 @@ fn a_pipe_reports_that_its_other_end_is_gone() {
 }
 
 /// Removes a source while a thread waits, and closes its descriptor at once, a thousand times.
-/// Later sources get the same numbers.
+/// Later sources may get the same numbers.
 fn a_source_that_is_closed_while_others_wait_wakes_nobody_else() {
     let executor = Executor::new();
     let churn = async {
@@ -144,7 +142,7 @@ fn a_source_that_is_closed_while_others_wait_wakes_nobody_else() {
         });
         for _ in 0..1_000 {
             let (_near, far) = Async::<UnixDatagram>::pair()?;
-            // Polling once registers the descriptor in the kernel. Then it is closed.
+            // Polling once registers the descriptor in the kernel.
             assert!(future::poll_once(far.readable()).await.is_none());
             future::yield_now().await;
             assert!(!wait.is_finished());
@@ -156,7 +154,7 @@ fn a_source_that_is_closed_while_others_wait_wakes_nobody_else() {
     executor_threads::run(&executor, churn).expect("no socket fails");
 }
 
-/// A regular file is always ready. epoll refuses to watch it at the first registration.
+/// A regular file is always ready, but epoll refuses to watch it.
 fn a_regular_file_is_refused_or_is_ready() {
     let file = File::open(std::env::current_exe().expect("this program has a path"));
     let file = Async::new(file.expect("it can be read")).expect("nothing is asked of it yet");

@@ -1,7 +1,7 @@
 //! Programs over async-io, whose reactor waits on our poller.
 //!
 //! Several threads run the tasks, so sources are added, changed and removed while another thread
-//! waits. Our poller cannot do that by itself, so the adapter must.
+//! waits. The adapter makes this possible over our poller, which has one owner.
 
 mod executor_threads;
 

@@ -1,4 +1,4 @@
-//! A thousand tasks that wait for timers and for each other.
+//! A thousand tasks that wait for timers, wait for sockets, or yield.
 
 use std::{io, os::unix::net::UnixStream, time::Duration};
 
@@ -13,7 +13,6 @@ on_each_backend!(a_thousand_tasks_come_to_their_end);
 
 const TASKS: u32 = 1_000;
 
-/// Number of steps of each task.
 const STEPS: u32 = 10;
 
 /// One task in five has a pair of sockets, so that the 1,024 descriptors that select can watch are
@@ -37,7 +36,7 @@ fn a_thousand_tasks_come_to_their_end() {
     assert_eq!(executor_threads::run(&executor, all), TASKS * STEPS);
 }
 
-/// Runs two parties that send a number to each other. One of them pauses and adds one each time.
+/// Sends a number back and forth between two futures. One of them pauses and adds one each time.
 async fn count_over_a_pair(task: u32) -> io::Result<u32> {
     let (near, far) = Async::<UnixStream>::pair()?;
     let there = async {
@@ -82,7 +81,7 @@ async fn count_by_yielding(_: u32) -> io::Result<u32> {
     Ok(STEPS)
 }
 
-/// Pauses for up to 5 ms, or not at all.
+/// Pauses for 0 to 5 ms.
 async fn pause(salt: u32) {
     Timer::after(Duration::from_micros(u64::from(salt % 11) * 500)).await;
 }

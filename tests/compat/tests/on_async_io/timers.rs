@@ -21,7 +21,6 @@ on_each_backend!(
     a_period_is_never_cut_short,
 );
 
-/// A deadline far beyond the time limit of a test.
 const FAR: Duration = Duration::from_secs(100_000);
 
 fn of_many_timers_all_fire_and_none_is_early() {

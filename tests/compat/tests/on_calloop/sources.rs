@@ -22,7 +22,7 @@ on_each_backend!(
 
 type Turns = EventLoop<'static, usize>;
 
-/// A loop that counts how often a source was reported as readable, and the source's other end.
+/// Returns a loop that counts the readable reports of a source, and the source's other end.
 fn counting(mode: Mode) -> calloop::Result<(Turns, RegistrationToken, UnixStream)> {
     let event_loop = EventLoop::try_new()?;
     let (near, far) = UnixStream::pair()?;
@@ -83,7 +83,7 @@ fn edge_reports_once_for_each_arrival_or_is_refused() {
             panic!("{error}");
         };
         assert_eq!(error.kind(), io::ErrorKind::Unsupported);
-        // The refusal affects nothing else, and the loop goes on.
+        // Level mode still works after the refusal.
         level_reports_until_it_is_read();
         return;
     }
@@ -157,8 +157,7 @@ fn a_source_that_removes_itself_gets_no_more_reports() {
         ends.push(near);
     }
     assert_eq!(reports(&mut event_loop, 3), 50);
-    // A write to the other end of a pair fails, because the source's end was closed with the
-    // source.
+    // The write fails, because the source's end was closed with the source.
     for mut near in ends {
         near.write_all(b"x").expect_err("the source is gone");
     }

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use calloop::EventLoop;
 
-/// Turns the loop, with waits without a limit, until `has_happened`.
 pub(crate) fn until<D>(
     event_loop: &mut EventLoop<'_, D>,
     data: &mut D,
@@ -15,7 +14,6 @@ pub(crate) fn until<D>(
     }
 }
 
-/// Turns the loop once, without waiting.
 pub(crate) fn once<D>(event_loop: &mut EventLoop<'_, D>, data: &mut D) {
     event_loop
         .dispatch(Duration::ZERO, data)

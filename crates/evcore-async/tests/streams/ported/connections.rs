@@ -103,7 +103,7 @@ fn a_connect_after_the_listener_has_closed_is_refused() {
     });
 }
 
-/// Counts the polls of a future.
+/// A future that counts its polls.
 struct Counted<'a, F>(Pin<&'a mut F>, usize);
 
 impl<F: Future> Future for Counted<'_, F> {
@@ -138,7 +138,8 @@ fn an_accept_is_polled_no_more_than_needed() {
     });
 }
 
-/// tokio `uds_stream.rs`: `accept_read_write`; async-io `async.rs`: `udp_connect` (of a Unix socket).
+/// tokio `uds_stream.rs`: `accept_read_write`; async-io `async.rs`: `udp_connect` (of a Unix
+/// socket).
 #[test]
 fn a_unix_stream_sends_both_ways_and_ends() {
     block_on(async {
@@ -183,7 +184,7 @@ fn a_writer_ends_when_its_reader_has_left() {
     });
 }
 
-/// async-io `async.rs`: `tcp_writer_hangup`, `uds_writer_hangup`.
+/// async-io `async.rs`: `tcp_writer_hangup`.
 #[test]
 fn a_reader_ends_when_its_writer_has_left() {
     block_on(async {
@@ -254,7 +255,8 @@ fn both_sides_wait_at_once_and_both_are_woken() {
     });
 }
 
-/// async-io `async.rs`: `shutdown`; tokio `tcp_into_split.rs`: `drop_write`; `uds_stream.rs`: `shutdown`.
+/// async-io `async.rs`: `shutdown`; tokio `tcp_into_split.rs`: `drop_write`; `uds_stream.rs`:
+/// `shutdown`.
 #[test]
 fn a_shutdown_of_the_sending_side_is_an_end_for_its_reader() {
     block_on(async {

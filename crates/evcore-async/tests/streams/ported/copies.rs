@@ -9,7 +9,8 @@ use crate::{MS, block_on, tcp_pair};
 
 type Copying = JoinHandle<io::Result<(u64, u64)>>;
 
-/// Tests the copying with both orders of its arguments, as `io_copy_bidirectional.rs` does.
+/// Tests the copying with both orders of its arguments, as `io_copy_bidirectional.rs` of tokio
+/// does.
 fn symmetric(test: impl AsyncFn(Copying, TcpStream, TcpStream) -> io::Result<()>) {
     block_on(async {
         for is_swapped in [false, true] {
@@ -131,7 +132,8 @@ impl AsyncWrite for Fixed {
     }
 }
 
-/// tokio `io_copy_bidirectional.rs`: `immediate_exit_on_write_error`, `immediate_exit_on_read_error`.
+/// tokio `io_copy_bidirectional.rs`: `immediate_exit_on_write_error`,
+/// `immediate_exit_on_read_error`.
 #[test]
 fn an_error_of_a_side_ends_the_copying_at_once() {
     block_on(async {

@@ -9,7 +9,7 @@ use crate::{block_on, poll_once};
 
 const TEXT: &[u8] = b"Lorem ipsum dolor sit amet";
 
-/// tokio `udp.rs`: `send_recv`, `send_recv_poll`; async-io `async.rs`: `udp_connect`.
+/// tokio `udp.rs`: `send_recv`, `send_recv_poll`; async-io `async.rs`: `udp_send_recv`.
 #[test]
 fn connected_sockets_send_and_receive() {
     block_on(async {
@@ -111,7 +111,7 @@ fn a_receiver_waits_until_a_datagram_comes() {
     });
 }
 
-/// async-io `async.rs`: `uds_send_recv`, `uds_send_to_recv_from`.
+/// async-io `async.rs`: `uds_send_recv`.
 #[test]
 fn unix_datagrams_are_sent_and_received() {
     block_on(async {

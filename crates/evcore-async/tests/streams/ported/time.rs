@@ -52,7 +52,8 @@ fn a_part_of_a_millisecond_counts() {
     });
 }
 
-/// Polls a sleep of `first` once, waits, moves it to `second` after its beginning, and awaits it.
+/// Polls a sleep of `first` ms once, waits, moves the sleep's end to `second` ms after its
+/// beginning, and awaits the sleep.
 async fn reset(first: u32, waited: u32, second: u32) {
     let began = now();
     let mut sleeping = sleep_until(began + first * MS);
@@ -272,7 +273,7 @@ fn a_tick_that_is_late_leaves_out_those_that_were_missed() {
     });
 }
 
-/// tokio `time_interval.rs`: `stream_with_interval_poll_tick_no_waking`: only a tick that is pending wakes.
+/// tokio `time_interval.rs`: `stream_with_interval_poll_tick_no_waking`: only a pending tick wakes.
 #[test]
 fn a_tick_that_is_ready_wakes_nobody() {
     block_on(async {

@@ -64,7 +64,6 @@ fn view(leader: Leader, least: u32) -> GroupView {
     }
 }
 
-/// A view in which no other worker has room.
 fn none_left(leader: Leader) -> GroupView {
     GroupView {
         leader,
@@ -204,7 +203,6 @@ fn a_leader_without_an_answer_accepts_a_few_in_each_interval() {
         accepts = plan.accepts_at_most.expect("there is a limit");
         accepts
     };
-    // The closure plans until the worker waits again.
     let mut interval = |now_ms| -> u32 {
         let turns = std::iter::repeat_with(|| plan_at(now_ms));
         turns.take_while(|accepts| *accepts > 0).sum()
@@ -248,7 +246,6 @@ fn a_leader_waits_once_for_a_worker_that_another_has_notified() {
         assert_eq!((plan.notify, plan.accepts_at_most), (None, Some(most)));
         assert!(plan.listening);
     }
-    // The other worker has answered meanwhile.
     assert!(worker.see(&at(401, 0), Leader::Me, 0).listening);
     let now = left_clients(at(402, 5));
     let plan = worker.see_pending(&now, Leader::Me, 0);

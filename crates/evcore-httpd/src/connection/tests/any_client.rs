@@ -18,7 +18,6 @@ enum Op {
     Evict,
     Stop,
     Advance(Duration),
-    /// The bodies of other connections hold this much body memory, in bytes.
     OthersHold(usize),
 }
 

@@ -5,15 +5,14 @@ use std::time::Duration;
 use super::{Fixture, get};
 use crate::timers::RECEIVE;
 
-/// A connection whose client takes all bytes at once.
 fn open() -> Fixture {
     let mut fixture = Fixture::new();
     fixture.receive(usize::MAX / 2);
     fixture
 }
 
-/// Asserts that the client has two responses, and that the second one announces the end of the
-/// connection, which ends when the client ends its stream.
+/// Asserts that the client has two responses, of which one announces the end of the connection, and
+/// that the connection ends when the client ends its stream.
 fn assert_second_response_is_the_last(mut fixture: Fixture) {
     let taken = fixture.taken();
     assert_eq!(taken.matches("200 OK").count(), 2, "{taken}");
@@ -111,8 +110,8 @@ fn a_client_idle_for_over_a_second_is_closed_at_once() {
     }
 }
 
-/// A connection whose client has not received its last response, and that was idle for this long before
-/// the worker stops.
+/// A connection whose client has not received its last response, and that was idle for this long
+/// before the worker stops.
 fn with_slow_client(idle_ms: u64) -> Fixture {
     let mut fixture = open();
     fixture.send(&get("/"));

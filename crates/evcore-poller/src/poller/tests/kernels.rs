@@ -1,8 +1,7 @@
-//! All backends of this system treat a descriptor number that is not open alike. With an `Edge`
-//! that is emulated by masking, a forgotten `rearm` stalls the program.
+//! The real backends of this system, with descriptor numbers that are not open, and with a
+//! forgotten `rearm`.
 //!
-//! Safe code cannot register such a number. A registration may nevertheless get one, when its
-//! descriptor is closed.
+//! Safe code cannot register a number that is not open. But a registered descriptor may be closed.
 
 use std::{
     io::{Read, Write},

@@ -1,24 +1,9 @@
 //! `/dev/poll`, as in illumos' `usr/src/uts/common/io/devpoll.c` (`dpwrite`, `dp_pcache_poll` and
 //! `dpioctl`) and, for closes, in `sonode_fini` of its sockets.
 //!
-//! - An entry belongs to a descriptor's number. It has the file that the number had, the flags of
-//!   all its writes, and a mark if the next call must look at it.
-//! - A write marks the entry, except if it changes neither file nor flags. A number without an open
-//!   file gets an entry that has flags and no file. A negative number is ignored.
-//! - `POLLREMOVE` without other flags empties an entry that has a file. Any other entry is left as
-//!   it is.
-//! - A file that refuses to be watched ends the write. What comes before it is applied.
-//! - A call looks at the marked entries, in a circle that begins behind the entry that filled the
-//!   last full list. An entry without a file is skipped. An entry whose number is not open is
-//!   reported as `POLLNVAL`, and stays marked. An entry whose number has another file takes over
-//!   that file. An entry that has nothing to report loses its mark, until its file marks it again.
-//! - The last close of a file marks its entries, as it does for sockets. With
-//!   [`Device::closes_silently`] it does not.
-//! - A write of more entries than the limit of descriptors fails with `EINVAL`, and so does a call
-//!   with a list of as many entries as the limit (the manual page; illumos itself now shortens the
-//!   list). A process other than the first caller gets `EACCES`.
-//!
-//! The model leaves out drivers that never mark their entries.
+//! A call looks only at marked entries. A list as long as the limit of descriptors is refused, as
+//! in the manual page (illumos itself now shortens the list). The model leaves out drivers that
+//! never mark their entries.
 
 use std::collections::BTreeMap;
 
@@ -28,7 +13,6 @@ use super::{
     recorded,
 };
 
-/// An entry of the kernel's array.
 #[derive(Debug, Default)]
 struct Entry {
     /// The file; `None` if the entry was removed, or if its number was not open when it was
@@ -49,7 +33,6 @@ pub(in crate::sys) struct Device {
     pub(in crate::sys) failing_writes: usize,
     /// True if the last close of an idle file does not mark its entries.
     pub(in crate::sys) closes_silently: bool,
-    /// True if the calls come from a forked child.
     pub(in crate::sys) is_in_child: bool,
     /// The limit on descriptors of the process; `None` if it is higher than any test needs.
     pub(in crate::sys) limit: Option<usize>,

@@ -1,24 +1,13 @@
 //! A model of `kevent`. Where the backend relies on a behaviour, it is the same in all kernels;
 //! elsewhere the model follows FreeBSD.
 //!
-//! - A knote belongs to a descriptor and a filter. Adding an existing one changes the id of its
-//!   events, keeps its mode, and evaluates the descriptor again. Deleting a missing one fails with
-//!   `ENOENT`, and a change for a number that is not open with `EBADF`. Closing a descriptor drops
-//!   its knotes. Events and receipts have the identifier of the change.
-//! - A condition that becomes true activates the knotes of its descriptor, which go to the end of
-//!   the queue. The condition is evaluated again when they are collected. A collected knote goes to
-//!   the end again (level), or is no longer active (`EV_CLEAR`).
-//! - A knote with `EV_ONESHOT` is not evaluated again. It reports what was true when it became
-//!   active, and is gone.
-//! - Changes are applied in their order, before anything is collected. A change that is refused, or
-//!   that has `EV_RECEIPT`, becomes an event if there is room, and then nothing is collected. If
-//!   there is no room, the call ends there, and a refusal is its error. (libkqueue collects into
-//!   the places that are left.)
-//! - The writing side of a socket is at its end when its peer is gone, and also when the socket
-//!   itself was shut for writing.
-//! - Watching a pipe without a reader for writing fails with `EPIPE`. If the pipe was watched
-//!   before its reader closed, its end is reported once in every mode, and the knote is gone,
-//!   because the close makes the knote a one-shot.
+//! - A condition that becomes true activates the knotes of its descriptor. The condition is
+//!   evaluated again when they are collected, except for a knote with `EV_ONESHOT`, which reports
+//!   what was true when it became active.
+//! - libkqueue collects events into the places that receipts leave
+//!   ([`Queue::collects_behind_receipts`]).
+//! - If a pipe was watched before its reader closed, its end is reported once in every mode, and
+//!   the knote is gone, because the close makes the knote a one-shot.
 //! - A signal ends only a call that would have waited, and after its changes were made.
 //!
 //! The model has no threads, and no flags and filters that the backend does not use.
@@ -39,7 +28,6 @@ const HANG_UP: c_short = libc::POLLHUP | libc::POLLRDHUP;
 pub(in crate::sys) struct Queue {
     /// The knotes, in the order in which they are collected.
     knotes: Vec<Knote>,
-    /// The events of the last call.
     events: Vec<Event>,
     /// The additions that are refused.
     pub(in crate::sys) refuses: Vec<Refusal>,
@@ -118,7 +106,6 @@ impl Queue {
     }
 }
 
-/// The files, as the test changes them.
 impl Machine {
     /// Opens the writing end of a pipe that has a reader and no room. It is never readable.
     pub(in crate::sys) fn open_pipe(&mut self, fd: RawFd) {
@@ -146,13 +133,11 @@ impl Machine {
         self.lower(fd, HANG_UP);
     }
 
-    /// Shuts the socket's own side for writing.
     pub(in crate::sys) fn shut(&mut self, fd: RawFd) {
         self.raise(fd, SHUT);
     }
 }
 
-/// The call `kevent`.
 impl Machine {
     fn kevent(
         &mut self,
@@ -162,7 +147,6 @@ impl Machine {
     ) -> Result<usize, Errno> {
         self.calls.push(Call::Kevent(changes.to_vec(), timeout));
         self.queue.events.clear();
-        // A signal ends only a call that would have waited, and after its changes were made.
         if self
             .ends
             .front()
@@ -300,7 +284,6 @@ fn conditions(filter: Filter) -> c_short {
     }
 }
 
-/// The event to report, if any.
 fn event(fd: RawFd, filter: Filter, ready: c_short) -> Option<Event> {
     let found = ready & conditions(filter);
     if found == 0 || filter == Filter::Read && ready & PIPE != 0 {

@@ -1,16 +1,7 @@
 //! Event ports, as illumos' sources have them.
 //!
-//! - An association belongs to a number. It is one-shot, so the delivery of its event ends it.
-//!   `port_dissociate` and closing the number also end it, and drop its queued event.
-//! - Associating a ready descriptor queues the event at once. Associating it again replaces its
-//!   flags, drops the queued event and evaluates the descriptor afresh.
-//! - An event reports what was true when it was queued, though it may not be true any more.
-//! - `port_getn` takes queued events in their order, up to the length of the list. It waits only
-//!   while there are fewer events than its count. If it fails with ETIME or EINTR, it may have
-//!   taken events ([`Port::late`]). On ETIME it may leave its count unchanged
-//!   ([`Port::counts_none`]).
-//! - A call for a number that is not open fails with EBADFD, one for a missing association with
-//!   ENOENT, and one whose list is shorter than the count with EINVAL.
+//! An event reports what was true when it was queued, though it may not be true any more.
+//! [`Port::late`] and [`Port::counts_none`] choose the result of a `port_getn` that fails.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -21,7 +12,6 @@ use super::{
 
 #[derive(Debug, Default)]
 pub(in crate::sys) struct Port {
-    /// The flags of each association.
     associations: BTreeMap<RawFd, c_short>,
     /// The events that wait for delivery, at most one of each association.
     queue: VecDeque<(RawFd, c_short)>,

@@ -8,8 +8,6 @@ use crate::{events::Events, interest::Mode};
 impl IoUring {
     /// Waits without limit if there is no request to submit and no completion to take. Returns
     /// whether there is something to report. If not, the caller continues the wait.
-    ///
-    /// This is the usual wait of a server: one call, and the hint of one edge.
     pub(super) fn wait_at_rest(&mut self, events: &mut Events) -> Result<bool, Errno> {
         let is_at_rest = events.is_empty()
             && self.is_submitted
@@ -32,7 +30,7 @@ impl IoUring {
     }
 
     /// Takes the first completion if it is [just a hint](Self::take_hint) and leaves room for
-    /// another event. Returns whether it is. `events` is empty.
+    /// another event. Returns whether it was taken. `events` must be empty.
     #[inline]
     fn take_first_hint(&mut self, events: &mut Events) -> bool {
         let Some((name, found)) = self.ring.first_with_more() else {

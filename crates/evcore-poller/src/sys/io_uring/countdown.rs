@@ -1,8 +1,7 @@
-//! The time that a wait has left.
+//! The time that a wait has left. The clock is read only if needed.
 
 use std::time::{Duration, Instant};
 
-/// The time that is left of a wait. The clock is read only if needed.
 #[derive(Debug)]
 pub(super) struct Countdown {
     timeout: Option<Duration>,
@@ -15,7 +14,8 @@ impl Countdown {
         Self { timeout, start }
     }
 
-    /// Starts the countdown on first use. Returns the time that is left.
+    /// Returns the time that is left; `None` if there is no limit. The first call starts the
+    /// countdown.
     pub(super) fn start(&mut self) -> Option<Duration> {
         let timeout = self.timeout?;
         match self.start {
@@ -27,12 +27,11 @@ impl Countdown {
         }
     }
 
-    /// Returns whether the timeout is zero.
     pub(super) fn is_zero(&self) -> bool {
         self.timeout == Some(Duration::ZERO)
     }
 
-    /// Returns whether the timeout has passed. Starts the countdown on first use.
+    /// Returns whether the timeout has passed. Starts the countdown if it has not started.
     pub(super) fn is_over(&mut self) -> bool {
         self.is_zero() || self.start() == Some(Duration::ZERO)
     }

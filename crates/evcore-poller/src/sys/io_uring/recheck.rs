@@ -1,5 +1,5 @@
-//! Checks readiness that may be stale. One `poll` checks all of it when the batch is full, and at
-//! the end of a wait.
+//! Checks readiness that may be stale, by one `poll` when the batch is full, and by another at the
+//! end of a wait.
 
 use std::time::Duration;
 
@@ -54,7 +54,6 @@ impl IoUring {
     }
 }
 
-/// Finds the present readiness of `fds` without waiting.
 fn poll_now(fds: &mut [libc::pollfd]) -> Result<(), Errno> {
     loop {
         match poll_call::poll(fds, Some(Duration::ZERO)) {

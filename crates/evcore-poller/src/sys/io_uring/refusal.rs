@@ -4,7 +4,6 @@ use rustix::io::Errno;
 
 use crate::error::{self, Error};
 
-/// The failure of a call on a ring.
 pub(super) fn failed(errno: Errno) -> Error {
     match errno {
         // The kernel has no memory for a request, or no room for completions.
@@ -15,22 +14,18 @@ pub(super) fn failed(errno: Errno) -> Error {
     }
 }
 
-/// The error of a wait.
 #[cold]
 pub(super) fn wait_failed(errno: Errno) -> Error {
     match errno {
-        // The handler of a signal has run.
         Errno::INTR => Error::Interrupted,
         other => failed(other),
     }
 }
 
-/// The refusal of a ring.
 pub(super) fn refused(errno: Errno) -> Error {
     match errno {
         // Older kernels do not have the flags.
         Errno::INVAL => Error::os("io_uring_setup (Linux 6.1 or later is needed)")(errno),
-        // A sandbox or the sysctl has refused it.
         Errno::PERM | Errno::NOSYS => Error::os(
             "io_uring_setup (this system does not permit it: a sandbox, \
              or the sysctl kernel.io_uring_disabled, which must be 0)",
@@ -44,7 +39,6 @@ pub(super) fn refused(errno: Errno) -> Error {
 /// The refusal of the first call on a new ring.
 pub(super) fn refused_call(errno: Errno) -> Error {
     match errno {
-        // A sandbox permits the ring and denies its use.
         Errno::PERM | Errno::NOSYS => {
             Error::os("io_uring_enter (this system does not permit it)")(errno)
         }

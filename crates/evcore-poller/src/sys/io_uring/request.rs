@@ -10,7 +10,6 @@ use rustix::{
     },
 };
 
-/// A request to the kernel.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Request {
     /// `IORING_OP_POLL_ADD`.
@@ -18,7 +17,7 @@ pub(super) enum Request {
         fd: RawFd,
         /// Flags of poll.
         flags: u32,
-        /// Each wake-up makes a completion, until one has no `more`.
+        /// True if each wake-up makes a completion, until one has no `more`.
         multishot: bool,
         name: u64,
     },
@@ -27,10 +26,9 @@ pub(super) enum Request {
     Cancel { name: u64, target: u64 },
 }
 
-/// The result of a request.
+/// A result of a request. A multishot request may have several.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Completion {
-    /// The name of the request.
     pub(super) name: u64,
     /// Flags of poll, or the error.
     pub(super) result: Result<u32, Errno>,
@@ -38,7 +36,7 @@ pub(super) struct Completion {
     pub(super) more: bool,
 }
 
-// The sizes of the entries of the queues.
+// The ring is opened without the flags that make these entries larger.
 const _: () = {
     assert!(size_of::<io_uring_sqe>() == 64);
     assert!(size_of::<io_uring_cqe>() == 16);

@@ -1,13 +1,9 @@
-//! The ring itself: memory that is shared with the kernel, and the calls on it.
-//!
-//! Requests go into the submission queue, completions come from the completion queue, and one call,
-//! [`Ring::enter`], submits the former and waits for the latter. All `unsafe` code of this backend
-//! is here. The calls and the kernel's structures come from rustix, which leaves the queues to its
-//! caller.
+//! The ring itself: memory that is shared with the kernel, and the calls on it. All `unsafe` code
+//! of this backend is here.
 //!
 //! Only the thread that opened a ring may enter it (`IORING_SETUP_SINGLE_ISSUER`). In return the
-//! kernel does the work of a wake-up in that thread's next call (`IORING_SETUP_DEFER_TASKRUN`), and
-//! does not interrupt it.
+//! kernel does not interrupt that thread for a wake-up. It does the work of the wake-up in the
+//! thread's next call with `IORING_ENTER_GETEVENTS` (`IORING_SETUP_DEFER_TASKRUN`).
 
 #![allow(unsafe_code, reason = "the queues are memory that the kernel shares")]
 
@@ -38,14 +34,14 @@ use crate::{
     sys::epoll::KernelTimespec,
 };
 
-/// The way in which [`Ring::enter`] ended, unless it failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Entered {
-    /// There are as many completions as were requested.
+    /// There are as many completions as were requested, or some must be taken before the kernel can
+    /// make more.
     Completed,
     TimedOut,
-    /// A timeout or a signal ended a call that had requests. The kernel does not report which of
-    /// the two it was.
+    /// A timeout or a signal ended a call that had submitted requests. The kernel does not report
+    /// which of the two it was.
     Interrupted,
 }
 
@@ -53,11 +49,11 @@ pub(super) enum Entered {
 const REQUESTS: u32 = 256;
 
 /// Number of completions that fit into the completion queue. The kernel keeps further completions
-/// in a list of their own.
+/// in a list outside of the queue.
 const COMPLETIONS: u32 = 4096;
 
-/// The longest timeout of a call, some 68 years. The kernel adds it to the time since the boot, in
-/// nanoseconds of 64 bits, which this cannot overflow.
+/// The longest timeout of a call, some 68 years. The kernel adds it to the time since boot, and the
+/// sum must fit into nanoseconds of 64 bits.
 const LONGEST: Duration = Duration::from_secs(1 << 31);
 
 /// Milliseconds between the attempts of a call that the kernel refuses for now, because it has no
@@ -78,7 +74,6 @@ pub(super) struct Ring {
     completion_head: u32,
     /// The end of the completions when it was last read.
     completion_tail: u32,
-    /// Number of calls.
     #[cfg(test)]
     pub(super) calls: u32,
     /// The errors of the next calls, in reverse order.
@@ -86,8 +81,7 @@ pub(super) struct Ring {
     pub(super) refusals: Vec<Errno>,
 }
 
-/// The addresses of the parts of the queues.
-// Invariant: all of them are in the mapping of the queues, which lives as long as the ring.
+// Invariant: all addresses are in the mapping of the queues, which lives as long as the ring.
 struct Shared {
     submission_head: NonNull<AtomicU32>,
     submission_tail: NonNull<AtomicU32>,
@@ -142,11 +136,11 @@ impl Ring {
         Ok(ring)
     }
 
-    /// Makes room for a request: submits the queue if it is full.
+    /// Submits the queue if it is full, so that there is room for a request.
     ///
     /// # Errors
     ///
-    /// The errors of [`enter`](Self::enter).
+    /// The errors of [`submit`](Self::submit).
     pub(super) fn make_room(&mut self) -> Result<(), Errno> {
         if self.queued() == self.params.sq_entries {
             self.submit()?;
@@ -159,8 +153,8 @@ impl Ring {
     ///
     /// # Errors
     ///
-    /// The errors of [`enter`](Self::enter). [`Errno::BUSY`]: the completions have to be taken
-    /// first.
+    /// [`Errno::EXIST`] and [`Errno::AGAIN`] as for [`enter`](Self::enter). [`Errno::BUSY`]: the
+    /// kernel has no room for completions.
     pub(super) fn submit(&mut self) -> Result<(), Errno> {
         while self.queued() > 0 {
             self.call(self.queued(), 0, IoringEnterFlags::empty(), None)?;
@@ -178,27 +172,27 @@ impl Ring {
         unsafe { entry.write(request.into()) };
         self.submission_tail = self.submission_tail.wrapping_add(1);
         let tail = self.word(self.shared.submission_tail);
-        // Release, because the entry must be written first.
+        // Release, because the entry must be written before the tail moves.
         tail.store(self.submission_tail, Ordering::Release);
     }
 
-    /// Returns the number of requests that are not submitted yet.
     #[inline]
     pub(super) fn queued(&self) -> u32 {
         let head = self.word(self.shared.submission_head);
-        // Acquire, because the kernel has read the entries before the head.
+        // Acquire, because the kernel reads the entries before it moves the head.
         self.submission_tail
             .wrapping_sub(head.load(Ordering::Acquire))
     }
 
-    /// Submits the queue, does the deferred work, and waits until there are `least` completions,
-    /// but at most for `timeout`, which is limited to [`LONGEST`]. `None` waits without limit.
+    /// Submits the queue, does deferred work, and waits until there are `least` completions, but at
+    /// most for `timeout`, which is limited to [`LONGEST`]. `None` waits without limit.
     ///
     /// # Errors
     ///
-    /// [`Errno::EXIST`]: another thread opened the ring. [`Errno::INTR`]: a signal came.
-    /// [`Errno::BADR`]: completions were lost, because the kernel had no memory. [`Errno::AGAIN`]:
-    /// the kernel had no memory for a request during all of the [pauses](PAUSES_MS).
+    /// [`Errno::EXIST`]: another thread opened the ring. [`Errno::INTR`]: a signal ended a call
+    /// that had submitted nothing. [`Errno::BADR`]: completions were lost, because the kernel had
+    /// no memory. [`Errno::AGAIN`] or [`Errno::BUSY`]: during all of the [pauses](PAUSES_MS), the
+    /// kernel had no memory for a request, or no room for completions.
     pub(super) fn enter(
         &mut self,
         least: u32,
@@ -209,9 +203,8 @@ impl Ring {
         loop {
             let queued = self.queued();
             match self.call(queued, least, IoringEnterFlags::GETEVENTS, timeout) {
-                // The timeout has passed.
                 Err(Errno::TIME) => return Ok(Entered::TimedOut),
-                // The next call submits the queue, after the completions were taken.
+                // The completions must be taken first. The next call submits the queue.
                 Err(Errno::BUSY) if self.completed() > 0 => return Ok(Entered::Completed),
                 // Without memory, the kernel takes some of the requests, and does not wait.
                 Ok(submitted) if submitted < queued => {}
@@ -223,24 +216,24 @@ impl Ring {
         }
     }
 
-    /// Does the deferred work and waits without limit for a completion. The submission queue must
-    /// be empty. The call may return without a completion.
+    /// Waits without limit for a completion, and does deferred work. The submission queue must be
+    /// empty. Returns without a completion if the kernel refuses the call for now, because
+    /// [`enter`](Self::enter) repeats such a call.
     ///
     /// # Errors
     ///
-    /// The errors of [`enter`](Self::enter).
+    /// [`Errno::EXIST`], [`Errno::INTR`] and [`Errno::BADR`] as for [`enter`](Self::enter).
     #[inline]
     pub(super) fn wait_for_one(&mut self) -> Result<(), Errno> {
         match self.call_once(0, 1, IoringEnterFlags::GETEVENTS, None) {
-            // The kernel has no memory, or no room for completions. `enter` tries again.
             Ok(_) | Err(Errno::AGAIN | Errno::BUSY) => Ok(()),
             Err(errno) => Err(errno),
         }
     }
 
-    /// Submits all `queued` requests by one call, which also frees the places of the completions
-    /// taken so far. Repeats a call that is refused for now. Returns the number of requests that
-    /// the kernel has taken.
+    /// Makes one call, and repeats it if it is refused for now. The call submits up to `queued`
+    /// requests, and frees the places of taken completions. Returns the number of submitted
+    /// requests.
     #[inline]
     fn call(
         &mut self,
@@ -282,7 +275,7 @@ impl Ring {
             }
         }
         let head = self.word(self.shared.completion_head);
-        // Release, because the completions must be read first.
+        // Release, because the completions must be read before the head moves.
         head.store(self.completion_head, Ordering::Release);
         let Some(timeout) = timeout else {
             // SAFETY: the requests hold no pointer.
@@ -299,21 +292,20 @@ impl Ring {
         unsafe { io_uring_enter_arg(&self.fd, queued, least, flags, Some(&argument)) }
     }
 
-    /// Returns the number of completions in the queue.
     #[inline]
     fn completed(&self) -> u32 {
         self.completions_end().wrapping_sub(self.completion_head)
     }
 
-    /// The number of the next completion that the kernel will write.
+    /// Returns the number of the next completion that the kernel will write.
     #[inline]
     pub(super) fn completions_end(&self) -> u32 {
         let tail = self.word(self.shared.completion_tail);
-        // Acquire, because the kernel has written the completions before the tail.
+        // Acquire, because the kernel writes the completions before it moves the tail.
         tail.load(Ordering::Acquire)
     }
 
-    /// The completions from the number `start` on. The completion `start` must not have been taken.
+    /// Returns the completions from the number `start` on, which must not have been taken.
     pub(super) fn completions_since(&self, start: u32) -> impl Iterator<Item = Completion> + '_ {
         let count = self.completions_end().wrapping_sub(start);
         assert!(
@@ -323,7 +315,7 @@ impl Ring {
         (0..count).map(move |nth| self.completion(start.wrapping_add(nth)))
     }
 
-    /// The first completion.
+    /// Returns the first completion that is not taken yet, and leaves it in the queue.
     #[inline]
     pub(super) fn first(&mut self) -> Option<Completion> {
         if self.completion_head == self.completion_tail {
@@ -335,13 +327,12 @@ impl Ring {
         Some(self.completion(self.completion_head))
     }
 
-    /// The completion with this number, which is in the queue.
     #[inline]
     fn completion(&self, number: u32) -> Completion {
         self.entry(number).into()
     }
 
-    /// The entry of the completion with this number, which is in the queue.
+    /// Returns the entry of the completion with this number, which must be in the queue.
     #[inline(always)]
     fn entry(&self, number: u32) -> &io_uring_cqe {
         let index = number & (self.params.cq_entries - 1);
@@ -353,7 +344,9 @@ impl Ring {
         unsafe { entry.as_ref() }
     }
 
-    /// The request's name and the poll flags of the first completion, if that request goes on.
+    /// Returns the name of the request (`user_data`) and the poll flags of the first completion.
+    /// Returns `None` if there is no completion, if it is an error, or if its request has ended (no
+    /// `IORING_CQE_F_MORE`).
     #[inline]
     pub(super) fn first_with_more(&mut self) -> Option<(u64, u32)> {
         self.completion_tail = self.completions_end();
@@ -366,13 +359,13 @@ impl Ring {
         goes_on.then_some((first.user_data.u64_(), found))
     }
 
-    /// Takes the first completion. The kernel reuses its place after the next call.
+    /// Takes the first completion. From the next call on, the kernel may reuse its place.
     #[inline]
     pub(super) fn drop_first(&mut self) {
         self.completion_head = self.completion_head.wrapping_add(1);
     }
 
-    /// Writes to `eventfd` for each completion.
+    /// Registers `eventfd`, to which the kernel then writes for each completion.
     #[cfg(test)]
     pub(super) fn notify(&self, eventfd: &OwnedFd) -> Result<(), Errno> {
         let number = std::os::fd::AsRawFd::as_raw_fd(eventfd);
@@ -389,14 +382,15 @@ impl Ring {
         result.map(drop)
     }
 
-    /// Returns whether all completions are taken and a call would find no more.
+    /// Returns whether all completions up to the last-read tail are taken, and there are no
+    /// [more](Self::has_more).
     #[inline]
     pub(super) fn is_drained(&self) -> bool {
         self.completion_head == self.completion_tail && !self.has_more()
     }
 
-    /// Returns whether a call would find more completions: there is deferred work, or the queue has
-    /// overflowed.
+    /// Returns whether [`enter`](Self::enter) may add completions to the queue, because there is
+    /// deferred work, or because completions wait outside of the queue.
     #[inline]
     pub(super) fn has_more(&self) -> bool {
         self.has_flag(IoringSqFlags::TASKRUN | IoringSqFlags::CQ_OVERFLOW)
@@ -408,7 +402,7 @@ impl Ring {
         self.has_flag(IoringSqFlags::TASKRUN)
     }
 
-    /// Returns whether completions wait outside of the queue, which is full.
+    /// Returns whether completions wait outside of the queue, which was full.
     #[cfg(test)]
     pub(super) fn has_overflowed(&self) -> bool {
         self.has_flag(IoringSqFlags::CQ_OVERFLOW)
@@ -423,7 +417,6 @@ impl Ring {
         IoringSqFlags::from_bits_retain(found).intersects(flags)
     }
 
-    /// One of the words of [`Shared`].
     #[inline]
     fn word(&self, word: NonNull<AtomicU32>) -> &AtomicU32 {
         // SAFETY: the word is one of `self.shared`, so it is in a mapping that lives as long as
@@ -436,8 +429,7 @@ impl Shared {
     fn of(queues: &Mapping, params: &io_uring_params) -> Self {
         // The kernel has chosen these places, and aligned them.
         let word = |offset| queues.entry(offset, 0);
-        // Checks that the last place for a completion is in the mapping: `entry` panics if it is
-        // not.
+        // Checks that the last place for a completion is in the mapping.
         let _ = queues.entry::<io_uring_cqe>(params.cq_off.cqes, params.cq_entries - 1);
         Self {
             submission_head: word(params.sq_off.head),
@@ -450,7 +442,7 @@ impl Shared {
     }
 }
 
-/// Fills the list of indices into the requests. Each place always has its own index.
+/// Fills the list of indices into the requests. Place `i` always refers to request `i`.
 fn number_requests(queues: &Mapping, params: &io_uring_params) {
     for index in 0..params.sq_entries {
         let place = queues.entry::<AtomicU32>(params.sq_off.array, index);
@@ -467,7 +459,6 @@ impl fmt::Debug for Ring {
     }
 }
 
-/// Memory of the ring.
 struct Mapping {
     start: NonNull<u8>,
     len: usize,
@@ -484,7 +475,7 @@ impl Mapping {
         Ok(Self { start, len })
     }
 
-    /// The place with this index in the array that begins at `offset`.
+    /// Returns the place with this index in the array that begins at `offset`.
     ///
     /// # Panics
     ///
@@ -505,7 +496,8 @@ impl Drop for Mapping {
     }
 }
 
-/// The length of the mapping of both queues (`IORING_FEAT_SINGLE_MMAP`, since Linux 5.4).
+/// Returns the length in bytes of the mapping of both queues (`IORING_FEAT_SINGLE_MMAP`, since
+/// Linux 5.4).
 fn queues_len(params: &io_uring_params) -> usize {
     let entries = params.cq_entries as usize * size_of::<io_uring_cqe>();
     let completions = params.cq_off.cqes as usize + entries;

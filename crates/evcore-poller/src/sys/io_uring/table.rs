@@ -1,7 +1,7 @@
 //! The interest of each id, and the poll request that watches for it. This file makes no system
 //! call.
 //!
-//! Each request has a name of its own: the id, and a number that is used again only after 2^40
+//! Each request has a name of its own: the id, and a number that is used again only after some 2^40
 //! requests. So a completion of a cancelled request is recognised as stale, even if its id has a
 //! new request.
 
@@ -12,7 +12,7 @@ use rustix::event::epoll::EventFlags;
 use super::request::Request;
 use crate::{backend::Registration, growth, id::MAX_ID, interest::Mode, ready::Ready};
 
-/// The bits of a request's name that are its id.
+/// Number of low bits of a request's name that are its id.
 const ID_BITS: u32 = u32::BITS - MAX_ID.leading_zeros();
 
 /// The highest number of a request. The next number is reserved for the waker and for
@@ -31,9 +31,9 @@ pub(super) struct Table {
     /// ready descriptors and refused ones alternate.
     spent: Vec<u32>,
     // Invariant: the two lists have exactly the ids whose row is `listed`, each once.
-    /// True if the multishot request of a listed id has ended.
+    /// True if a multishot request has ended and its id was listed, since the last
+    /// [`take_ended_edges`](Self::take_ended_edges).
     has_ended_edges: bool,
-    /// Requests to cancel.
     cancelled: Vec<u64>,
     /// The number of the last request.
     last: u64,
@@ -87,7 +87,7 @@ impl Table {
         row.is_some_and(|row| row.key == registration.key && row.flags != 0)
     }
 
-    /// Number of ids, an upper bound on live requests.
+    /// Returns the number of ids, an upper bound on live requests.
     pub(super) fn len(&self) -> usize {
         self.rows.len()
     }
@@ -104,7 +104,7 @@ impl Table {
         }
     }
 
-    /// Cancels the request of `id`, if it has one.
+    /// Lists the request of `id` for cancellation, if it has one.
     pub(super) fn cancel(&mut self, id: usize) {
         let request = std::mem::replace(&mut self.rows[id].request, NO_REQUEST);
         if request != NO_REQUEST {
@@ -121,7 +121,6 @@ impl Table {
         self.cancelled.sort_unstable();
     }
 
-    /// Lists an id for a request in the next wait.
     fn arm(&mut self, id: usize, was_spent: bool) {
         let row = &mut self.rows[id];
         row.unarmed = true;
@@ -136,13 +135,12 @@ impl Table {
         }
     }
 
-    /// Records that the request of `id` has ended, and that the id needs another one.
     pub(super) fn arm_again(&mut self, id: usize) {
         self.arm(id, true);
     }
 
     /// Records that a registration's multishot request has ended, and that the registration needs a
-    /// new request. If the new request completes while it is submitted, the registration
+    /// new request. If the new request completes and ends while it is submitted, the registration
     /// [rests](Self::rest).
     pub(super) fn arm_edge_again(&mut self, id: usize) {
         self.rows[id].has_ended = true;
@@ -150,7 +148,6 @@ impl Table {
         self.arm_again(id);
     }
 
-    /// Returns whether a multishot request has ended since the last call.
     #[inline]
     pub(super) fn take_ended_edges(&mut self) -> bool {
         std::mem::take(&mut self.has_ended_edges)
@@ -173,8 +170,8 @@ impl Table {
         self.arm_again(id);
     }
 
-    /// Lists all ids for requests, because a ring has ended with its requests. No request is
-    /// cancelled.
+    /// Lists each id that had a request for another one, because the ring has ended with its
+    /// requests.
     pub(super) fn arm_all(&mut self) {
         self.cancelled.clear();
         for id in 0..self.rows.len() {
@@ -184,12 +181,11 @@ impl Table {
         }
     }
 
-    /// Begins a wait, whose requests are [new](Self::is_new).
+    /// Begins a wait. Requests that are made from now on are [new](Self::is_new).
     pub(super) fn begin_wait(&mut self) {
         self.last_before = self.last;
     }
 
-    /// Returns whether this wait has made the request.
     pub(super) fn is_new(&self, request: u64) -> bool {
         self.requests_since(request >> ID_BITS) < self.requests_since(self.last_before)
     }
@@ -203,18 +199,15 @@ impl Table {
         }
     }
 
-    /// Returns whether there are requests to make or to cancel.
     #[inline]
     pub(super) fn has_changes(&self) -> bool {
         !(self.cancelled.is_empty() && self.changed.is_empty() && self.spent.is_empty())
     }
 
-    /// Number of requests to cancel.
     pub(super) fn cancelled(&self) -> usize {
         self.cancelled.len()
     }
 
-    /// Takes the last request to cancel.
     pub(super) fn next_cancelled(&mut self) -> Option<u64> {
         self.cancelled.pop()
     }
@@ -249,7 +242,7 @@ impl Table {
         Ok(())
     }
 
-    /// The id of a request, unless the request has ended or was cancelled.
+    /// Returns the id of a request, unless the request has ended or was cancelled.
     #[inline]
     pub(super) fn id_of(&self, request: u64) -> Option<usize> {
         let id = usize::try_from(request & u64::from(MAX_ID)).ok()?;
@@ -257,14 +250,13 @@ impl Table {
         (row.request == request).then_some(id)
     }
 
-    /// The row of a request, unless the request has ended or was cancelled.
+    /// Returns the row of a request, unless the request has ended or was cancelled.
     #[inline]
     pub(super) fn row_of(&mut self, request: u64) -> Option<&mut Row> {
         let id = usize::try_from(request & u64::from(MAX_ID)).ok()?;
         self.rows.get_mut(id).filter(|row| row.request == request)
     }
 
-    /// Records that the request of `id` has ended.
     pub(super) fn end_request(&mut self, id: usize) {
         self.rows[id].request = NO_REQUEST;
     }
@@ -274,7 +266,6 @@ impl Table {
         &mut self.rows[id]
     }
 
-    /// Panics if an invariant does not hold.
     #[cfg(test)]
     pub(super) fn verify(&self) {
         let mut listed = vec![0; self.rows.len()];
@@ -315,9 +306,9 @@ impl Row {
         }
     }
 
-    /// Returns the flags of the request. A request for priority data also has `EPOLLIN`, because
-    /// the kernel ignores `EPOLLPRI` when it compares the request with a wake-up.
-    /// [`readiness`](Self::readiness) drops data that is not watched for.
+    /// A request for priority data also has `EPOLLIN`, because the kernel ignores `EPOLLPRI` when
+    /// it compares the request with a wake-up. [`readiness`](Self::readiness) drops data that is
+    /// not watched for.
     fn flags_of_request(&self) -> u32 {
         let flags = u32::from(self.flags);
         let has_priority = flags & EventFlags::PRI.bits() != 0;
@@ -329,13 +320,12 @@ impl Row {
         flags | data
     }
 
-    /// Returns the flags for `poll`.
     pub(super) fn flags_of_poll(&self) -> i16 {
         i16::try_from(self.flags).expect("the highest is that of RDHUP, 0x2000")
     }
 
-    /// Returns as readiness the flags in `found` that this row watches for, and errors and
-    /// hang-ups. `found` has flags of poll.
+    /// Converts flags of poll to readiness, limited to errors, hang-ups and what the row watches
+    /// for.
     #[inline]
     pub(super) fn readiness(&self, found: u32) -> Ready {
         let always = EventFlags::ERR | EventFlags::HUP;
@@ -343,7 +333,6 @@ impl Row {
     }
 }
 
-/// Returns the interest of a registration as flags of poll.
 fn flags(registration: &Registration) -> u16 {
     // `Interest` has the same bits as IN, PRI and OUT, and `READ_CLOSED` has the bit of RDHUP.
     let ends = registration.ends.bits() & Ready::READ_CLOSED.bits();
@@ -355,7 +344,6 @@ mod tests {
     use super::*;
     use crate::Interest;
 
-    /// The names of two new requests.
     fn names(table: &mut Table) -> Vec<u64> {
         for key in [0, 1] {
             table.enter(&Registration {

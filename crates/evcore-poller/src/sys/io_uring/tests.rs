@@ -41,7 +41,7 @@ fn pair() -> (UnixStream, UnixStream) {
     (near, far)
 }
 
-/// A pair of sockets, of which the poller watches the second one under key 1.
+/// Makes a pair of sockets, of which the poller watches the second one under key 1.
 fn watched(poller: &mut Poller, mode: Mode) -> (UnixStream, UnixStream) {
     let (near, far) = pair();
     poller.add(&far, 1, Interest::READ, mode).expect("add");
@@ -49,7 +49,6 @@ fn watched(poller: &mut Poller, mode: Mode) -> (UnixStream, UnixStream) {
     (near, far)
 }
 
-/// The registration of `source` under key 1, for the backend itself.
 fn registration(source: &impl AsRawFd, mode: Mode) -> Registration {
     Registration {
         fd: source.as_raw_fd(),
@@ -108,7 +107,6 @@ fn an_overflow_of_the_completion_queue_loses_nothing() {
     }
 }
 
-/// There are more changes than the submission queue holds.
 #[test]
 fn a_full_submission_queue_is_submitted_early() {
     let Some(mut poller) = poller(4096) else {
@@ -176,7 +174,6 @@ fn a_poller_goes_on_in_another_thread_and_comes_back() {
     }
 }
 
-/// A removal on another thread than that of the requests releases the file, too.
 #[test]
 fn a_removal_in_another_thread_closes_the_file() {
     let Some(mut poller) = poller(64) else {
@@ -202,7 +199,6 @@ fn a_late_completion_of_a_removed_key_is_dropped() {
         for before_close in [true, false] {
             poller.add(&old, 7, Interest::READ, mode).expect("add");
             assert_eq!(keys(&mut poller, 8), []);
-            // The kernel now has a completion for the registration.
             near.write_all(b"a").expect("write");
             if before_close {
                 poller.remove_before_close(7).expect("registered");
@@ -220,7 +216,6 @@ fn a_late_completion_of_a_removed_key_is_dropped() {
     }
 }
 
-/// Neither the completion of a cancellation nor that of a cancelled request ends a wait.
 #[test]
 fn a_wait_with_changes_never_ends_early() {
     let Some(mut poller) = poller(64) else {
@@ -303,8 +298,8 @@ fn a_removal_with_a_pending_wake_up_closes_the_file() {
     }
 }
 
-/// The kernel does the work of some twenty wake-ups in a call, and that of a removal only after
-/// that of all earlier wake-ups.
+/// A call does the work of some twenty wake-ups. The work of a removal comes after that of all
+/// earlier wake-ups.
 #[test]
 fn a_removal_behind_many_wake_ups_closes_the_file() {
     let Some(mut poller) = poller(64) else {
@@ -353,7 +348,6 @@ fn a_change_with_a_pending_wake_up_leaves_no_request() {
     }
 }
 
-/// The wait cancels the request, so the file is closed before the registration is removed.
 #[test]
 fn a_registration_for_nothing_holds_no_file_after_the_wait() {
     let Some(mut poller) = poller(64) else {
@@ -460,7 +454,6 @@ fn a_dropped_poller_holds_no_file() {
     assert_eq!(near.read(&mut [0]).expect("the end"), 0);
 }
 
-/// Closing the ring releases the file a moment later.
 #[test]
 fn a_poller_dropped_in_another_thread_holds_no_file_for_long() {
     let Some(mut poller) = poller(64) else {
@@ -474,7 +467,6 @@ fn a_poller_dropped_in_another_thread_holds_no_file_for_long() {
     assert_eq!(near.read(&mut [0]).expect("the end"), 0);
 }
 
-/// The queues belong to the parent.
 #[test]
 fn a_drop_in_a_forked_child_touches_no_queue() {
     let Some(mut backend) = backend(8) else {
@@ -493,7 +485,7 @@ fn a_drop_in_a_forked_child_touches_no_queue() {
     assert!(backend.ring.calls > calls);
 }
 
-/// The kernel ends each request at once with `EPOLLRDHUP`, which does not concern a writer.
+/// The kernel completes each request at once with `EPOLLRDHUP`, which does not concern a writer.
 #[test]
 fn a_half_close_that_is_not_watched_ends_no_wait() {
     let Some(mut poller) = poller(64) else {

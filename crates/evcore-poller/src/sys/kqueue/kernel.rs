@@ -13,7 +13,6 @@ use rustix::io::Errno;
 
 use crate::interest::Interest;
 
-/// The calls to the kernel.
 pub(in crate::sys) trait Kernel: fmt::Debug + Send {
     /// `kevent`: applies `changes` in their order, then waits, and returns the number of events, at
     /// most `limit` and `c_int::MAX`. [`event`](Self::event) reads them.
@@ -31,7 +30,7 @@ pub(in crate::sys) trait Kernel: fmt::Debug + Send {
         timeout: Option<Duration>,
     ) -> Result<usize, Errno>;
 
-    /// The event at `index` of the last call.
+    /// Returns the event at `index` of the last call.
     fn event(&self, index: usize) -> Event;
 
     /// The descriptor of the queue. A model has none.
@@ -54,7 +53,6 @@ pub(in crate::sys) enum Filter {
 impl Filter {
     pub(in crate::sys) const ALL: [Self; 2] = [Self::Read, Self::Write];
 
-    /// The interest that the filter serves.
     pub(in crate::sys) const fn side(self) -> Interest {
         match self {
             Self::Read => Interest::READ,
@@ -63,7 +61,6 @@ impl Filter {
     }
 }
 
-/// The filters that serve `interest`.
 pub(in crate::sys) fn filters(interest: Interest) -> impl Iterator<Item = Filter> {
     Filter::ALL
         .into_iter()
@@ -84,7 +81,6 @@ impl Ident {
         Self(fd as usize)
     }
 
-    /// The descriptor that the identifier was made of.
     #[expect(
         clippy::cast_possible_truncation,
         reason = "only the sign extension is cut off"
@@ -94,7 +90,6 @@ impl Ident {
     }
 }
 
-/// One entry of the list of changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::sys) struct Change {
     pub(in crate::sys) ident: Ident,
@@ -104,10 +99,8 @@ pub(in crate::sys) struct Change {
     pub(in crate::sys) id: u32,
 }
 
-/// One entry of the list of events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::sys) struct Event {
-    /// The identifier that the change had.
     pub(in crate::sys) ident: Ident,
     pub(in crate::sys) filter: Filter,
     pub(in crate::sys) flags: u16,

@@ -49,7 +49,6 @@ struct Row {
     found: Ready,
 }
 
-/// The value of a row without a descriptor.
 const VACANT: RawFd = -1;
 
 impl Table {
@@ -118,7 +117,6 @@ impl Table {
         row.known
     }
 
-    /// Appends the changes that the kernel needs.
     pub(super) fn changes(&mut self, changes: &mut Vec<Change>) {
         changes.append(&mut self.strays);
         for id in &self.dirty {
@@ -136,7 +134,6 @@ impl Table {
         }
     }
 
-    /// Collects an event of the kernel.
     pub(super) fn collect(&mut self, event: &Event) {
         match event.receipt() {
             None => self.collect_readiness(event),
@@ -155,10 +152,9 @@ impl Table {
         self.mark_dirty(id);
     }
 
-    /// Drops unreported news that is out of date: readiness that includes a side that is not
-    /// watched any more, and the refusal of a change that is made again. Such news must not be
-    /// reported, and must not take the place of other events. The kernel reports a side that is
-    /// still watched afresh.
+    /// Drops unreported news that is out of date, because it must not take the place of other
+    /// events: readiness that includes a side that is not watched any more, and the refusal of a
+    /// change that is made again. The kernel reports a side that is still watched afresh.
     fn drop_unwanted_reports(&mut self, id: u32, interest: Interest) {
         let row = &mut self.rows[id as usize];
         if row.found.is_empty() {
@@ -174,12 +170,11 @@ impl Table {
         }
     }
 
-    /// Returns whether a knote without a registration has reported.
     pub(super) fn has_strays(&self) -> bool {
         !self.strays.is_empty()
     }
 
-    /// The number of ids that have something to report.
+    /// Returns the number of ids that have something to report.
     pub(super) fn news(&self) -> usize {
         self.news.len()
     }
@@ -189,7 +184,6 @@ impl Table {
         self.news.rotate_left(count);
     }
 
-    /// Reports as many ids as the buffer has room for.
     pub(super) fn report(&mut self, events: &mut EventSink<'_>) {
         let count = events.remaining().min(self.news.len());
         for id in self.news.drain(..count) {
@@ -262,7 +256,7 @@ impl Table {
         self.note(event.id, Ready::ERROR);
     }
 
-    /// The row of an event, if the event's side is among `sides` of the row.
+    /// Returns the row of an event, if the event's side is among `sides` of the row.
     fn row_of(&mut self, event: &Event, sides: impl Fn(&Row) -> Interest) -> Option<&mut Row> {
         let row = self.rows.get_mut(event.id as usize)?;
         let is_its = row.fd == event.ident.fd() && sides(row).contains(event.filter.side());
@@ -285,7 +279,6 @@ impl Table {
         }
     }
 
-    /// Panics if an invariant does not hold.
     #[cfg(test)]
     pub(super) fn verify(&self) {
         assert!(self.strays.is_empty(), "no wait is under way");
@@ -356,7 +349,6 @@ pub(super) fn drops(fd: RawFd, id: u32, interest: Interest) -> impl Iterator<Ite
     })
 }
 
-/// The low half of the key, as the kernel gets it.
 #[expect(clippy::cast_possible_truncation, reason = "the low half of 64 bits")]
 pub(super) const fn id_of(registration: &Registration) -> u32 {
     registration.key as u32

@@ -14,7 +14,6 @@ mod model;
 mod modes;
 mod refusals;
 
-/// A third file.
 const C: RawFd = B + 1;
 
 fn fixture() -> Fixture {
@@ -29,7 +28,6 @@ fn wait_with(fixture: &mut Fixture, capacity: usize) -> Vec<(u64, Ready)> {
     fixture.wait()
 }
 
-/// The number of changes in each of the calls.
 fn counts(calls: &[Call]) -> Vec<usize> {
     let calls = calls.iter().map(|call| match call {
         Call::Kevent(changes, _) => changes.len(),
@@ -38,7 +36,6 @@ fn counts(calls: &[Call]) -> Vec<usize> {
     calls.collect()
 }
 
-/// The number of changes in each call since the last check.
 fn changes_by_call(fixture: &Fixture) -> Vec<usize> {
     counts(&fixture.calls())
 }

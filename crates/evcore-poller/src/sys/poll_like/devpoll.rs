@@ -54,8 +54,6 @@ mod system;
 /// The calls of one open `/dev/poll`, which a test replaces.
 pub(in crate::sys) trait Sys: fmt::Debug + Send {
     /// Checks that a file is open under `fd`, which is not -1.
-    ///
-    /// Fails with `EBADF` if no file is open.
     fn is_open(&self, fd: RawFd) -> Result<(), Errno>;
 
     /// `write`: applies changes in their order. The flags of each are added to the descriptor's

@@ -7,7 +7,6 @@ use crate::{interest::Interest, ready::Ready};
 /// The flags that are reported without a request.
 pub(in crate::sys) const UNREQUESTED: c_short = libc::POLLERR | libc::POLLHUP | libc::POLLNVAL;
 
-/// The flags that request `interest`.
 pub(in crate::sys) fn requested_flags(interest: Interest) -> c_short {
     [
         (Interest::READ, libc::POLLIN),
@@ -19,7 +18,6 @@ pub(in crate::sys) fn requested_flags(interest: Interest) -> c_short {
     .fold(0, |flags, (_, flag)| flags | flag)
 }
 
-/// The readiness of the flags that were found.
 pub(in crate::sys) fn readiness(found: c_short) -> Ready {
     [
         (libc::POLLIN, Ready::READABLE),
@@ -34,7 +32,6 @@ pub(in crate::sys) fn readiness(found: c_short) -> Ready {
     .fold(Ready::NONE, |ready, (_, bit)| ready | bit)
 }
 
-/// An entry of an array of poll.
 pub(in crate::sys) fn entry(fd: RawFd, events: c_short) -> libc::pollfd {
     libc::pollfd {
         fd,

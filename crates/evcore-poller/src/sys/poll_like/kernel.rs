@@ -47,7 +47,7 @@ pub(in crate::sys) trait Kernel: fmt::Debug + Send {
     /// `None` waits without limit.
     fn wait(&mut self, limit: usize, timeout: Option<Duration>) -> Result<usize, Errno>;
 
-    /// The report at `index` of the last wait: a number, and the flags that were found.
+    /// Returns the report at `index` of the last wait: a number, and the flags that were found.
     fn found(&self, index: usize) -> (RawFd, c_short);
 }
 

@@ -1,5 +1,5 @@
 //! The poll backend, for every Unix. A wait takes time in proportion to the number of
-//! registrations, as poll itself does. A change makes no call.
+//! registrations, as poll itself does.
 //!
 //! The watches are a dense array of our own, which is passed to each call. A table by number holds
 //! the places in the array, so adding and removing (swap-remove) are O(1).
@@ -7,11 +7,11 @@
 //! - Each wait looks for ready entries from the one after the last reported one on, so nothing
 //!   starves with a small buffer.
 //! - A number that was closed is reported (`POLLNVAL`). A number without a file would be reported
-//!   in the same way, so `begin` checks that the number is open, because on every other backend
-//!   `add` fails for such a number.
+//!   in the same way. So `begin` checks that the number is open, and `add` refuses other numbers,
+//!   as it does on epoll.
 //! - `POLLHUP` and `POLLERR` cannot be masked. macOS' poll is made of kqueue's filters, and has
 //!   none for an entry that requests no readiness. There, the end of an `Edge` whose report is not
-//!   answered is not reported. (The backend was not run there.)
+//!   answered is not reported. (The backend was not run on macOS.)
 //! - Linux reports a half-close by a flag of its own. Elsewhere a read returns 0 bytes.
 
 use std::{ffi::c_short, fmt, os::fd::RawFd, time::Duration};
@@ -32,8 +32,6 @@ use crate::{
 /// The calls, which a test replaces.
 pub(in crate::sys) trait Sys: fmt::Debug + Send {
     /// Checks that a file is open under `fd`, which is not -1.
-    ///
-    /// Fails with `EBADF` if no file is open.
     fn is_open(&self, fd: RawFd) -> Result<(), Errno>;
 
     /// Waits until an entry has something to report, and returns the number of such entries.
@@ -45,7 +43,6 @@ pub(in crate::sys) trait Sys: fmt::Debug + Send {
     ) -> Result<usize, Errno>;
 }
 
-/// The real calls.
 #[derive(Debug)]
 pub(in crate::sys) struct System;
 
@@ -72,9 +69,7 @@ pub(in crate::sys) struct Poll<S> {
     array: Vec<libc::pollfd>,
     // Invariant: the place of each number's entry in the array, or `ABSENT`.
     places: Vec<u32>,
-    /// The place where the next scan for readiness begins.
     scan_from: usize,
-    /// The places that the last wait has found.
     found: Vec<usize>,
 }
 
@@ -123,7 +118,6 @@ impl<S: Sys> Kernel for Poll<S> {
     const HALF_CLOSE: c_short = libc::POLLRDHUP;
 
     fn begin(&mut self, fd: RawFd, _: c_short) -> Result<bool> {
-        // This check is cheaper than the call that epoll's `add` makes.
         let open = self.sys.is_open(fd);
         open.map(|()| false).map_err(Error::os("fcntl(F_GETFD)"))
     }
@@ -165,7 +159,6 @@ impl<S: Sys> Kernel for Poll<S> {
 
 #[cfg(test)]
 impl<S> Poll<S> {
-    /// Panics if the invariant does not hold.
     fn verify(&self) {
         for (at, entry) in self.array.iter().enumerate() {
             assert_eq!(self.places[index(entry.fd)], place(at));

@@ -79,7 +79,6 @@ pub(in crate::sys) struct PortEvent {
     /// The kind of object: a descriptor, because nothing else is associated.
     pub(in crate::sys) source: c_ushort,
     pub(in crate::sys) pad: c_ushort,
-    /// The descriptor.
     pub(in crate::sys) object: usize,
     /// The cookie of the association, which is not used.
     pub(in crate::sys) user: usize,

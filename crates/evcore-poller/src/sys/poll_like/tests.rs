@@ -1,5 +1,4 @@
-//! Tests of the behaviour that only one of the kernels has, and random programs over all three. The
-//! scenarios that they share with kqueue are in `sys/tests`.
+//! Tests of the behaviour that only one of the kernels has, and random programs over all three.
 
 use crate::sys::tests::*;
 

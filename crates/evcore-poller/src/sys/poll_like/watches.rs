@@ -9,7 +9,6 @@ use crate::growth;
 /// The key of the waker's watch. Its low half is above `MAX_ID`, so it is not a registration's.
 pub(super) const WAKE: u64 = u64::MAX;
 
-/// The watch of a descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Watch {
     pub(super) key: u64,
@@ -18,12 +17,11 @@ pub(super) struct Watch {
 
 #[derive(Debug, Default)]
 pub(super) struct Watches {
-    /// The rows, by the number of the descriptor.
     rows: Vec<Row>,
     /// The numbers of rows that may be due.
     // Invariant: exactly those that are `is_listed`, each once.
     pending: Vec<RawFd>,
-    /// The number of descriptors that are watched.
+    /// Number of watched descriptors, including the waker's.
     count: usize,
 }
 
@@ -92,29 +90,27 @@ impl Watches {
         row.flags.map(|flags| Watch { key, flags })
     }
 
-    /// Returns whether `fd` is watched under `key`.
     pub(super) fn holds(&self, fd: RawFd, key: u64) -> bool {
         self.get(fd).is_some_and(|watch| watch.key == key)
     }
 
-    /// Returns the number of descriptors that are watched.
     pub(super) fn len(&self) -> usize {
         self.count
     }
 
-    /// An upper bound on the number of the kernel's watches, including watches that are not in this
-    /// table any more.
+    /// Returns an upper bound on the number of the kernel's watches, including watches that are not
+    /// in this table any more.
     pub(super) fn numbers(&self) -> usize {
         self.rows.len()
     }
 
-    /// Returns the number of pending rows to apply next, at most `limit`. Returns `None` if none is
+    /// Returns the number of pending rows to apply next, at most `limit`; `None` if none is
     /// pending.
     pub(super) fn pending(&self, limit: usize) -> Option<usize> {
         (!self.pending.is_empty()).then(|| self.pending.len().min(limit))
     }
 
-    /// The changes that the last `count` pending rows need.
+    /// Returns the changes that the last `count` pending rows need.
     pub(super) fn changes(&self, count: usize) -> impl Iterator<Item = Change> {
         let last = &self.pending[self.pending.len() - count..];
         let rows = last.iter().map(|fd| (*fd, &self.rows[index(*fd)]));
@@ -125,7 +121,6 @@ impl Watches {
         })
     }
 
-    /// Records that the changes of the last `count` pending rows were applied.
     pub(super) fn pop_applied(&mut self, count: usize) {
         for _ in 0..count {
             let fd = self.pending.pop().expect("this many are pending");
@@ -160,20 +155,17 @@ impl Watches {
     }
 }
 
-/// The place of a row that exists.
 fn index(fd: RawFd) -> usize {
     usize::try_from(fd).expect("rows have the numbers of descriptors")
 }
 
 #[cfg(test)]
 impl Watches {
-    /// Returns whether `key` is watched.
     pub(super) fn has(&self, key: u64) -> bool {
         let mut watched = self.rows.iter().filter(|row| row.flags.is_some());
         watched.any(|row| row.key == key)
     }
 
-    /// Panics if an invariant does not hold.
     pub(super) fn verify(&self) {
         let watched = self.rows.iter().filter(|row| row.flags.is_some());
         assert_eq!(watched.count(), self.count);

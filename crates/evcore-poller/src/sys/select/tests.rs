@@ -6,7 +6,6 @@ use super::*;
 use crate::{Events, Mode};
 
 impl Select {
-    /// Panics if an invariant does not hold.
     fn verify(&self) {
         let watched: Vec<_> = self
             .watched

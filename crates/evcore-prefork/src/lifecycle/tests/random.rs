@@ -37,7 +37,6 @@ fn event() -> impl Strategy<Value = Event> {
     ]
 }
 
-/// The last request that was sent to the workers of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sent {
     Stop(Stop),
@@ -45,7 +44,6 @@ enum Sent {
     Stuck,
 }
 
-/// The state that can be observed from outside.
 struct Observer {
     lifecycle: Lifecycle,
     config: Config,
@@ -55,10 +53,9 @@ struct Observer {
     sent: BTreeMap<usize, Sent>,
     /// The slots of present generations whose workers were ready (true) or have refused (false).
     settled: BTreeMap<Slot, bool>,
-    /// The rows whose generations serve.
     serving: BTreeSet<usize>,
-    /// The last start of each slot's worker, or attempt at one, and whether that worker crashed
-    /// early or could not be started.
+    /// The last start of each slot's worker, or attempt at one. The flag is true if that worker
+    /// crashed early or could not be started.
     last_start: BTreeMap<Slot, (Instant, bool)>,
     next_start_fails: bool,
     wants_no_worker: bool,
@@ -154,7 +151,6 @@ impl Observer {
         self.running.keys().any(|slot| slot.row == row)
     }
 
-    /// Performs the lifecycle's actions until it waits.
     fn perform_actions(&mut self) {
         for _ in 0..200 {
             match self.lifecycle.next(self.now) {
@@ -185,7 +181,7 @@ impl Observer {
         panic!("it never waits");
     }
 
-    /// Checks that no row is free, and that all workers that must end were stopped in vain.
+    /// Checks that each row serves, or has stuck workers.
     fn check_stuck(&mut self) {
         for row in 0..GENERATIONS_MAX {
             let is_stuck = self.sent.get(&row) == Some(&Sent::Stuck);
@@ -291,7 +287,7 @@ impl Observer {
         }
     }
 
-    /// Abandons threads that did not stop although all must end.
+    /// Abandons the threads of a row, after a stop of the server.
     fn abandon(&mut self, row: usize) {
         assert!(self.stop && !self.config.can_kill);
         let last = self.sent.get(&row);
@@ -310,7 +306,8 @@ impl Observer {
         }
     }
 
-    /// Returns whether there is another row that was sent nothing, and whose workers are all ready.
+    /// Returns whether another row, which was sent nothing, has workers that are all ready or have
+    /// refused.
     fn another_serves(&self, leaving: usize) -> bool {
         (0..GENERATIONS_MAX).any(|row| {
             let slots = (0..WORKERS).map(|index| Slot { row, index });

@@ -124,7 +124,8 @@ fn a_reload_without_a_free_row_waits_for_one() {
     server.waits_for_a_time();
 }
 
-/// A server with a generation that serves. The workers of all other rows have been killed in vain.
+/// A server with one generation that serves. The workers of all other rows have just been killed,
+/// and live on.
 fn stuck() -> Fixture {
     let mut server = Fixture::serving(1);
     for row in 1..GENERATIONS_MAX {
@@ -145,7 +146,7 @@ fn stuck() -> Fixture {
 #[test]
 fn a_reload_is_stuck_if_the_workers_of_all_rows_do_not_end() {
     let mut server = stuck();
-    // The kill may still end the workers, so a reload waits for a second.
+    // The kill may still end the workers, so the reload waits for a second.
     server.lifecycle.reload();
     assert_eq!(server.next(), Action::Report(Reload::Waiting));
     server.waits_for(Duration::from_secs(1));
@@ -154,7 +155,7 @@ fn a_reload_is_stuck_if_the_workers_of_all_rows_do_not_end() {
     }
     assert_eq!(server.next(), Action::Report(Reload::Stuck));
     server.waits();
-    // The reload is given up, and does not begin later by itself.
+    // The reload was given up, so it does not begin later by itself.
     server.end(1, 0);
     server.waits();
     server.begin_reload(1, 1);

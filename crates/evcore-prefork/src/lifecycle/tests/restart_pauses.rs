@@ -6,7 +6,7 @@ use super::*;
 /// The bound on the time without a worker: the default of nginx's `accept_mutex_delay`.
 const UNSERVED_MAX: Duration = Duration::from_millis(500);
 
-/// Kills each worker as soon as it is started, during this time. Returns the time and slot of each
+/// Kills each worker as soon as it is started, for this time. Returns the time and slot of each
 /// start.
 fn kill_all_for(server: &mut Fixture, time: Duration) -> Vec<(Instant, Slot)> {
     let (mut starts, end) = (Vec::new(), server.now + time);
@@ -41,8 +41,8 @@ fn workers_that_crash_at_once_do_not_make_the_master_spin() {
     for workers in [1, 2, 8, 64] {
         let mut server = Fixture::with_workers(workers);
         let starts = kill_all_for(&mut server, Duration::from_secs(60));
-        // Allowed are two starts per second, those after each slot's own pauses, and the first
-        // ones.
+        // At most two starts per second, those after each slot's own pauses, and the first ones are
+        // allowed.
         assert!(starts.len() < 120 + 12 * workers, "{}", starts.len());
         for index in 0..workers {
             let own: Vec<_> = starts
@@ -75,7 +75,7 @@ fn the_backoff_is_kept_while_another_worker_lives() {
         server.start_one(Slot { row: 0, index: 1 });
     }
     server.end(0, 1);
-    // Once both workers are dead, their pauses are shortened. Slot 0, which has crashed once, is
+    // Both workers are dead now, so their pauses are shortened. Slot 0, which has crashed once, is
     // due first.
     server.end(0, 0);
     assert_eq!(server.next(), Action::Start(Slot { row: 0, index: 0 }));
@@ -116,13 +116,12 @@ fn a_slot_that_serves_alone_waits_at_most_half_a_second() {
     let mut server = Fixture::with_workers(2);
     server.lifecycle.config.slots_serve_alone = true;
     server.start(0, 2);
-    // The other worker lives, but does not serve these clients.
     for pause in [100, 200, 400, 500, 500] {
         server.end(0, 1);
         server.waits_for(Duration::from_millis(pause));
         server.start_one(Slot { row: 0, index: 1 });
     }
-    // A worker that lived this long is replaced at once, because each slot counts by itself.
+    // A worker that lived this long is replaced at once.
     server.now += UNSERVED_MAX;
     server.end(0, 1);
     server.start_one(Slot { row: 0, index: 1 });

@@ -1,8 +1,8 @@
 //! Workers with descriptor stores.
 //!
-//! A client sends commands of one line. The answer to `who` is the process id of its worker. After
-//! `hold` the connection is busy until the next command. `return` makes the worker return, and
-//! `exit` makes it end without returning.
+//! A client sends commands of one line. The answer to each is the process id of its worker. `who`
+//! does nothing else. After `hold` the connection is busy until the next command. `return` makes
+//! the worker return. `exit` makes it end without returning.
 
 use std::{
     io::{Read, Write},
@@ -44,7 +44,7 @@ fn serve(workers: usize) {
 }
 
 /// Sends the connections to the successor, and if it dies, to the next one. Gives up after 20
-/// seconds without a message.
+/// seconds without an answer.
 fn hand_on(kept: Kept) -> usize {
     let successor = kept.to_successor().try_clone_to_owned().unwrap();
     let idle = kept.descriptors.into_iter();
@@ -141,7 +141,6 @@ impl Server {
         self.mailboxes.iter().map(AsFd::as_fd).for_each(&mut add);
         self.receivers.iter().map(AsFd::as_fd).for_each(&mut add);
         self.clients.iter().map(AsFd::as_fd).for_each(&mut add);
-        // A signal may interrupt the wait.
         let _ = poll(&mut entries, None);
         if !entries[0].revents().is_empty() {
             let _ = (&self.wake).read(&mut [0; 64]);

@@ -2,9 +2,10 @@
 //!
 //! A client sends commands of one line. The answer to each command is the slot and the process id
 //! of the client's worker. `who` does nothing else. After `give 1` the worker gives all its clients
-//! to slot 1. After `die` the worker kills itself when the next batch arrives. A worker that gets a
-//! graceful stop gives its clients to its successor, and keeps the clients that come back until
-//! they leave.
+//! to slot 1. After `die` the worker kills itself when the next batch arrives.
+//!
+//! A worker that gets a graceful stop gives its clients to its successor. It keeps clients that
+//! come back until they leave.
 
 use std::{
     env, fs,
@@ -78,8 +79,8 @@ fn count_descriptors() {
     println!("more afterwards: {}", open() - before);
 }
 
-/// The main of a binary with mailboxes and, after the upgrade, of one without. The new worker
-/// prints how many of the inherited mailboxes are open in its process.
+/// A binary with mailboxes and, after the upgrade, one without. The new worker prints the number of
+/// inherited mailbox descriptors that are open in its process.
 fn drops_mailboxes_at_upgrade() {
     let Some(numbers) = env::var_os("EVCORE_MAILBOXES") else {
         return serve_as_processes(2, 1);
@@ -165,7 +166,6 @@ impl Server {
         self.receivers.iter().map(AsFd::as_fd).for_each(&mut add);
         self.senders.iter().map(AsFd::as_fd).for_each(&mut add);
         self.clients.iter().map(AsFd::as_fd).for_each(&mut add);
-        // A signal may interrupt the wait.
         let _ = poll(&mut entries, None);
         if !entries[0].revents().is_empty() {
             let _ = (&self.wake).read(&mut [0; 64]);
@@ -206,7 +206,6 @@ impl Server {
         });
     }
 
-    /// Gives all clients to a slot, or to the successor.
     fn give(&mut self, slot: Option<usize>) {
         let ends = self.worker.mailboxes().unwrap();
         let end = match slot {

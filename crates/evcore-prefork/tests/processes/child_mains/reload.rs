@@ -33,7 +33,7 @@ pub(super) fn run_main(name: &str) -> bool {
     true
 }
 
-/// Runs workers that get the number of reloads before them.
+/// Runs workers that get the number of reloads so far.
 fn by_generation(workers: usize, work: fn(u32, Worker) -> i32) {
     let reloads = Cell::new(0);
     let supervisor: Supervisor<'_> =
@@ -47,20 +47,17 @@ fn by_generation(workers: usize, work: fn(u32, Worker) -> i32) {
     run(supervisor, |worker| work(reloads.get(), worker));
 }
 
-/// A worker that serves when it has read a byte.
 fn serve_on_a_byte(worker: Worker) -> i32 {
     println!("waits {} {}", worker.index(), worker.pid());
     wait_for_a_byte();
     serve(worker)
 }
 
-/// A worker that never reports that it serves.
 fn serve_silently(worker: Worker) -> i32 {
     Loop::silent(worker).until(Stop::Graceful);
     0
 }
 
-/// A worker that has work under way at its stop, until it reads a byte.
 fn linger_for_a_byte(worker: Worker) -> i32 {
     Loop::new(worker).until(Stop::Graceful);
     wait_for_a_byte();

@@ -1,4 +1,4 @@
-//! A controlling terminal, whose session this process leads.
+//! The controlling terminal of a server under test.
 
 use std::{env, fs::File, os::unix::process::CommandExt, process::Command};
 
@@ -12,8 +12,8 @@ use crate::server_process::MAIN_FLAG;
 /// The environment variable that holds the terminal's path.
 pub(crate) const TERMINAL: &str = "EVCORE_TEST_TERMINAL";
 
-/// Makes the terminal that the test has passed the controlling terminal of this process, which is
-/// in its foreground.
+/// Makes the terminal that the test has passed the controlling terminal of this process. The
+/// process is then in the foreground.
 pub(super) fn take_if_passed() {
     let Some(path) = env::var_os(TERMINAL) else {
         return;

@@ -1,5 +1,4 @@
-//! A new binary during the life of the old one: this program, or the file that has replaced it by
-//! then.
+//! Servers that start a new binary: this program, or the file that has replaced it.
 
 use std::net::TcpListener;
 
@@ -32,9 +31,9 @@ fn with_early_commands() -> Supervisor<'static> {
     })
 }
 
-/// Passes this many copies of its listener on.
+/// Serves, and passes this many copies of its listener on.
 fn upgrade(mut supervisor: Supervisor<'_>, copies: usize) {
-    // All but the first are closed here.
+    // All inherited copies except the first are closed here.
     let listener = match inherited().unwrap().into_iter().next() {
         Some(descriptor) => {
             println!("inherits");
@@ -63,7 +62,6 @@ fn stop_before_an_upgrade() {
     run(supervisor, serve);
 }
 
-/// Inherits by a variable that the test has set.
 fn bad_inheritance() {
     println!("error {}", inherited().unwrap_err());
 }

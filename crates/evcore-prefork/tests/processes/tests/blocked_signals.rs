@@ -1,4 +1,4 @@
-//! Signals that were blocked until their handlers were installed.
+//! HUP that is blocked and pending when a server starts.
 
 use rustix::process::Signal;
 

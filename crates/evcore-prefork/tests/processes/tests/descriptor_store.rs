@@ -57,9 +57,10 @@ fn ask_all(clients: &[TcpStream]) -> Vec<Option<Pid>> {
     clients.iter().map(|client| ask(client, "who")).collect()
 }
 
-/// Waits until a process sleeps, kills it, and waits until it has died. A worker marks a connection
-/// as idle only after the last byte of an answer, so it must have gone to sleep. A dying worker
-/// could still read a request.
+/// Waits until a process sleeps, kills it, and waits until it has died.
+///
+/// A worker marks a connection as idle after the last byte of an answer, and then sleeps. A dying
+/// worker could still read a request.
 fn kill(process: Pid) {
     let path = format!("/proc/{}/stat", process.as_raw_pid());
     let is = |state: &str| fs::read_to_string(&path).is_ok_and(|stat| stat.contains(state));
@@ -113,7 +114,7 @@ fn the_idle_clients_of_a_killed_worker_go_to_its_replacement() {
         }
         wait_for_stores(&server, 2);
     }
-    // A client whose connection is busy loses it.
+    // A busy connection is lost.
     let victim = ask(&clients[0], "hold").unwrap();
     kill(victim);
     let after = ask_all(&clients);
@@ -130,7 +131,7 @@ fn a_worker_that_exits_on_its_own_leaves_its_idle_clients() {
     let mut server = Server::start("one descriptor store");
     let clients = connect(&mut server);
     let before = ask_all(&clients)[0];
-    // This client gets an answer, but its connection is still marked as busy at the exit.
+    // This client gets an answer, but its connection is marked as busy at the exit.
     assert_eq!(ask(&clients[0], "exit"), before);
     let after = ask_all(&clients);
     assert_eq!(after[0], None);
@@ -182,7 +183,7 @@ fn stores_end_with_the_server() {
         let mut server = Server::start("descriptor store");
         let clients = connect(&mut server);
         let worker = ask_all(&clients)[0].unwrap();
-        // The stop reaches all processes, and a worker is killed before it handles the stop.
+        // The stop reaches all processes. The paused worker is killed before it handles the stop.
         kill_process(worker, Signal::STOP).unwrap();
         server.signal_group(signal);
         kill_process(worker, Signal::KILL).unwrap();
@@ -215,7 +216,7 @@ fn a_replacement_that_is_killed_leaves_the_clients_to_the_next() {
     for _ in 0..3 {
         kill(worker);
         server.expect("ready");
-        // The next worker is killed while it has all clients, some or none.
+        // The worker may have all clients, some or none when it is killed.
         let line = server.seen().last().unwrap().clone();
         worker = Pid::from_raw(line.split(' ').nth(2).unwrap().parse().unwrap()).unwrap();
     }

@@ -88,7 +88,7 @@ impl Clients {
         if let Some(one) = all.iter().position(of_slot) {
             return one;
         }
-        // All clients are at the other slot, whose worker gives them to this one.
+        // All clients are at the other slot.
         self.ask(0, &format!("give {slot}"));
         0
     }
@@ -137,8 +137,7 @@ fn a_worker_killed_before_it_accepts_loses_only_its_own_clients() {
     let giver = slots(&before).iter().position(at_other).unwrap();
     clients.ask(giver, "give 1");
     server.expect(&format!("ended 1 {pid}"));
-    // The clients that were given went back to their worker. The killed worker's own clients are
-    // lost.
+    // The clients that were given have gone back to their worker.
     for (client, (before, after)) in before.iter().zip(clients.ask_all()).enumerate() {
         match before.unwrap() {
             (0, giver) => assert_eq!(after, Some((0, giver)), "client {client}"),
@@ -190,7 +189,7 @@ fn a_reload_keeps_all_clients() {
     stop(&mut server);
 }
 
-/// Starts a new binary, and returns the process id of its master.
+/// Starts a new binary. Returns its master's process id when all its workers are ready.
 fn upgrade(server: &mut Server, workers: usize, workers_of_new: usize) -> Pid {
     server.expect_in_all("ready", workers);
     server.signal_master(Signal::USR2);

@@ -1,5 +1,4 @@
-//! HUP, which replaces the workers, USR1, which makes them reopen their logs, and WINCH, which
-//! stops them.
+//! HUP, USR1 and WINCH: a reload, reopening, and a stop of all workers.
 
 use rustix::process::{Signal, kill_process};
 
@@ -117,8 +116,8 @@ fn an_old_worker_that_dies_during_a_reload_is_replaced() {
     server.expect("waits");
     kill_process(victim, Signal::KILL).unwrap();
     server.expect("ended 0");
-    // The replacement belongs to the old generation, but was forked after the reload began, so it
-    // waits too.
+    // The replacement belongs to the old generation, but was forked after the reload began, so this
+    // server makes it wait too.
     server.expect("waits 0");
     for _ in 0..3 {
         server.give_byte();
@@ -135,7 +134,6 @@ fn new_workers_that_refuse_leave_the_old_ones_in_place() {
     server.expect("reload Refused");
     let lines = server.seen();
     assert_eq!(count(lines, "stops"), 0, "{lines:#?}");
-    // The old workers are still supervised, and a further reload may succeed.
     kill_process(old, Signal::KILL).unwrap();
     server.expect("ended 0");
     server.reload();
@@ -145,7 +143,6 @@ fn new_workers_that_refuse_leave_the_old_ones_in_place() {
 fn two_hups_leave_one_generation() {
     let mut server = with_a_reload_under_way();
     server.signal_master(Signal::HUP);
-    // An unfinished reload does not delay a later one.
     server.expect("waits");
     server.expect("waits");
     for _ in 0..4 {
@@ -198,7 +195,6 @@ fn old_and_new_workers_have_different_slots() {
     assert_eq!(slots(&mut server), ["2 of 0", "3 of 1"]);
     server.expect("ended");
     server.expect("ended");
-    // The first slots are free again.
     server.signal_master(Signal::HUP);
     assert_eq!(slots(&mut server), ["0 of 0", "1 of 1"]);
     stops_all(&mut server);
@@ -254,7 +250,7 @@ fn winch_stops_all_workers_and_hup_starts_new_ones() {
 fn winch_during_a_reload_stops_both_generations() {
     let mut server = with_a_reload_under_way();
     server.signal_master(Signal::WINCH);
-    // Workers that are not ready yet handle the stop when they are.
+    // The new workers do not handle the stop before they are ready.
     server.give_byte();
     server.give_byte();
     server.expect_in_all("ended", 4);

@@ -1,5 +1,5 @@
-//! A master in the foreground of its terminal ignores SIGWINCH, which reports a resize there. To a
-//! master in the background, SIGWINCH is the command to stop its workers.
+//! SIGWINCH, which reports a changed window to a master in the foreground of its terminal. In the
+//! background it is the command to stop the workers.
 
 use std::{
     env,
@@ -30,8 +30,8 @@ fn a_window_that_changes_its_size_stops_no_worker() {
         // The terminal sends SIGWINCH to the master, and so does the test.
         window.resize(columns);
         server.signal_master(Signal::WINCH);
-        // A master that has then handled two SIGUSR1, one after the other, has also handled
-        // SIGWINCH.
+        // The second SIGUSR1 is sent when the first is handled. A master that has handled both has
+        // also handled SIGWINCH.
         for _ in 0..2 {
             let reopened = super::count(server.seen(), "reopened");
             server.signal_master(Signal::USR1);
@@ -59,7 +59,7 @@ fn winch_in_the_background_stops_the_workers() {
     assert_eq!(super::count(lines, "started"), 1);
 }
 
-/// The other end of a terminal. When it is closed, the terminal hangs up.
+/// The other end of a terminal.
 struct Window(OwnedFd);
 
 impl Window {
@@ -78,7 +78,7 @@ impl Window {
         Server::spawn(&mut command, main)
     }
 
-    /// Changes the width of the window. The terminal reports that to the processes in its
+    /// Changes the width of the window, which the terminal reports to the processes in its
     /// foreground.
     fn resize(&self, columns: u16) {
         let size = Winsize {

@@ -1,4 +1,4 @@
-//! Workers as threads: the same signals reach all of them.
+//! Workers as threads.
 
 use rustix::process::Signal;
 
@@ -70,7 +70,6 @@ fn a_thread_that_ignores_stops_is_abandoned() {
     server.signal_master(Signal::QUIT);
     server.expect("stops 0 Some(Fast)");
     server.expect("ended 0 did not stop, and was abandoned");
-    // The process ends nevertheless.
     assert_last(server.expect_end(), "outcome Stopped(Fast)");
 }
 

@@ -34,9 +34,8 @@ fn address(server: &mut Server) -> SocketAddr {
     server.expect("listens")[0].parse().unwrap()
 }
 
-/// Starts the new binary, and waits until its worker serves. Returns its master's process id.
-///
-/// The lines of both masters come in any order.
+/// Starts the new binary, and waits until its worker serves. Returns its master's process id. The
+/// lines of both masters come in any order.
 fn upgrade(server: &mut Server) -> Pid {
     server.expect_in_all("ready 0", 1);
     let ready = count(server.seen(), "ready 0");
@@ -56,7 +55,6 @@ fn a_new_binary_inherits_the_listener_and_serves() {
     server.signal_master(Signal::QUIT);
     server.expect("outcome Stopped(Graceful)");
     TcpStream::connect(old).unwrap();
-    // The new binary reloads like any other server.
     kill_process(new_master, Signal::HUP).unwrap();
     server.expect("reload Done");
     kill_process(new_master, Signal::QUIT).unwrap();
@@ -169,7 +167,6 @@ fn drained_workers_come_back_when_the_new_binary_ends() {
     server.ends_by(Signal::QUIT, "Graceful");
 }
 
-/// The error for descriptors 0, 1 and 2.
 const STANDARD: &str = "descriptors 0, 1 and 2 are standard input, output and error; \
                         inherited ones have numbers from 3 up";
 
@@ -217,7 +214,8 @@ fn usr2_during_a_graceful_stop_starts_no_new_binary() {
     assert_last(lines, "outcome Stopped(Graceful)");
 }
 
-/// Ctrl-C reaches both the master and the child that is about to become the new binary.
+/// A signal to the group reaches both the master and the child that is about to become the new
+/// binary.
 #[cfg(target_os = "linux")]
 fn a_signal_between_fork_and_exec_ends_the_new_binary() {
     for signal in [Signal::INT, Signal::TERM, Signal::QUIT] {

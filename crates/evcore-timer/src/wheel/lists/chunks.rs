@@ -1,7 +1,5 @@
-//! The chunks in memory: how the words of a cache line are used, and which chunks are free.
-//!
-//! This file is independent of slots and of the order of timers; the [lists](super) keep both. Every
-//! number that is packed into a word is packed and unpacked here.
+//! The chunks in memory: the words of a cache line, and the free chunks. The [lists](super) keep
+//! the order of timers.
 
 use crate::blocks::Blocks;
 use crate::wheel::nodes::Spot;
@@ -14,20 +12,21 @@ pub(super) const CHUNK_WORDS: u32 = 16;
 /// The first word of a chunk that is a place for an id.
 pub(super) const FIRST_PLACE: u32 = 2;
 
-/// Number of places in a chunk.
+/// Number of places for ids in a chunk.
 pub(super) const PLACES: u32 = CHUNK_WORDS - FIRST_PLACE;
 
 /// The value of a place whose timer was removed.
 pub(super) const HOLE: u32 = u32::MAX;
 
-/// The first chunk of the table is never used. It stands for "no chunk", and its places are holes.
+/// The number of the first chunk, which is never used: it stands for "no chunk", and its places are
+/// holes.
 pub(super) const NONE: u32 = 0;
 
 /// The word of a chunk that has the next chunk and the number of holes: see [`Head`]. In a free
 /// chunk it has the next free chunk.
 const HEAD: u32 = 0;
 
-/// The word of a chunk that has the chunk before.
+/// The word of a chunk that has the previous chunk.
 const PREV: u32 = 1;
 
 /// Number of words in a block: 4 KiB, 64 chunks.
@@ -52,28 +51,24 @@ impl Link {
         Self(Self::END + list)
     }
 
-    /// The list whose end this link is; `None` if the link is a chunk.
     #[inline]
     pub(super) const fn list(self) -> Option<u32> {
         self.0.checked_sub(Self::END)
     }
 
-    /// The chunk. The link must not be an end.
+    /// The chunk of a link that is not an end.
     #[inline]
     pub(super) const fn chunk(self) -> u32 {
         self.0
     }
 }
 
-/// The first word of a chunk: the next chunk in the low 27 bits, and the number of holes in the high 5.
-///
-/// The stored number of holes is two too high. So a chunk whose 14 places are holes stores 16,
-/// which sets the highest bit of the word. After a hole was counted, this bit shows whether the
-/// chunk has no timer left.
+/// The first word of a chunk: the next link in the low 27 bits, and the number of holes plus 2 in
+/// the high 5. So a chunk whose 14 places are holes stores 16, and the highest bit of the word
+/// shows that the chunk has no timer.
 struct Head;
 
 impl Head {
-    /// One hole.
     const ONE_HOLE: u32 = Spot::CHUNKS;
 
     #[inline]
@@ -96,7 +91,6 @@ impl Head {
         head >= Self::ONE_HOLE * CHUNK_WORDS
     }
 
-    /// The head with another next chunk.
     #[inline]
     const fn with_next(head: u32, next: Link) -> u32 {
         head / Self::ONE_HOLE * Self::ONE_HOLE + next.0
@@ -109,13 +103,12 @@ const _: () = {
     assert!(!Head::has_only_holes(Head::of(end, PLACES - 1)));
 };
 
-/// The index of a word of a chunk.
+/// The index of the word `at` of a chunk.
 #[inline]
 pub(super) const fn word_of(chunk: u32, at: u32) -> u32 {
     chunk * CHUNK_WORDS + at
 }
 
-/// The chunk that has this word.
 #[inline]
 pub(super) const fn chunk_of(word: u32) -> u32 {
     word / CHUNK_WORDS
@@ -131,8 +124,7 @@ pub(super) const fn at(word: u32) -> usize {
 #[derive(Clone, Debug)]
 pub(super) struct Chunks {
     words: Blocks<u32, BLOCK>,
-    /// The first of the chunks that no list has; [`NONE`] if there is none. Free chunks are linked
-    /// by their heads.
+    /// The first free chunk, or [`NONE`]. Free chunks are linked by their heads.
     free: u32,
 }
 
@@ -144,7 +136,7 @@ impl Chunks {
         }
     }
 
-    /// The number of chunks in memory.
+    /// Number of chunks in memory.
     pub(super) fn len(&self) -> usize {
         self.words.len() / CHUNK_WORDS as usize
     }
@@ -157,13 +149,12 @@ impl Chunks {
         self.free_from(start);
     }
 
-    /// Frees all chunks.
     pub(super) fn clear(&mut self) {
         self.free = NONE;
         self.free_from(0);
     }
 
-    /// Frees all chunks from this word on. The first of them will be taken first.
+    /// Frees all chunks from this word on, so that the first is taken first.
     fn free_from(&mut self, start: usize) {
         let start = start.max(CHUNK_WORDS as usize);
         for word in (start..self.words.len())
@@ -187,8 +178,7 @@ impl Chunks {
         }
     }
 
-    /// Takes a free chunk for a list, and writes the chunk's links and its first id. There must be
-    /// a free chunk.
+    /// Takes a free chunk, which must exist, and writes its links and its first id.
     #[inline]
     pub(super) fn take(&mut self, prev: Link, next: Link, place: u32, id: u32) -> u32 {
         debug_assert!(self.has_free(), "no chunk is free");
@@ -203,26 +193,23 @@ impl Chunks {
         chunk
     }
 
-    /// Frees a chunk.
     #[inline]
     pub(super) fn put_free(&mut self, chunk: u32) {
         *self.words.at_mut(word_of(chunk, HEAD)) = self.free;
         self.free = chunk;
     }
 
-    /// The next chunk.
     #[inline]
     pub(super) fn next(&self, chunk: u32) -> Link {
         Head::next(*self.words.at(word_of(chunk, HEAD)))
     }
 
-    /// The chunk before.
     #[inline]
     pub(super) fn prev(&self, chunk: u32) -> Link {
         Link(*self.words.at(word_of(chunk, PREV)))
     }
 
-    /// Both neighbours of a chunk, the one before first.
+    /// The previous and the next link of a chunk.
     #[inline]
     pub(super) fn neighbours(&self, chunk: u32) -> (Link, Link) {
         let head = word_of(chunk, HEAD);
@@ -248,21 +235,20 @@ impl Chunks {
         *self.words.at(word)
     }
 
-    /// Writes an id into a place of the table.
     #[inline]
     pub(super) fn set_id(&mut self, word: u32, id: u32) {
         *self.words.at_mut(word) = id;
     }
 
-    /// Writes an id into a place, if the table has it.
+    /// Writes an id into a place, and returns whether the table has the place.
     #[inline]
     pub(super) fn try_set_id(&mut self, word: u32, id: u32) -> bool {
         let place = self.words.get_mut(word);
         place.map(|place| *place = id).is_some()
     }
 
-    /// Turns a place into a hole, and counts it. Returns whether the chunk has now counted 14
-    /// holes, so that all its places are holes.
+    /// Turns a place into a hole, and counts the hole. Returns whether all places of the chunk are
+    /// now counted as holes.
     #[inline]
     pub(super) fn make_hole(&mut self, word: u32) -> bool {
         let Some(block) = self.words.get_block_mut(word) else {
@@ -274,21 +260,18 @@ impl Chunks {
         Head::has_only_holes(*head)
     }
 
-    /// Counts `holes` holes less, because these are now before the front or behind the back of the
-    /// list.
+    /// Subtracts holes that are now before the front or behind the back of the list.
     #[inline]
     pub(super) fn leave_holes(&mut self, chunk: u32, holes: u32) {
         *self.words.at_mut(word_of(chunk, HEAD)) -= holes * Head::ONE_HOLE;
     }
 
-    /// Resets the count of holes to zero.
     #[inline]
     pub(super) fn forget_holes(&mut self, chunk: u32) {
         let head = self.words.at_mut(word_of(chunk, HEAD));
         *head = Head::of(Head::next(*head), 0);
     }
 
-    /// A copy of all words of a chunk.
     #[inline]
     pub(super) fn words(&self, chunk: u32) -> [u32; CHUNK_WORDS as usize] {
         let head = word_of(chunk, HEAD);
@@ -298,13 +281,12 @@ impl Chunks {
         *words
     }
 
-    /// The first free chunk.
     #[cfg(test)]
     pub(super) fn first_free(&self) -> u32 {
         self.free
     }
 
-    /// The number of free chunks.
+    /// Number of free chunks.
     #[cfg(test)]
     pub(super) fn free(&self) -> usize {
         let next = |&chunk: &u32| Some(*self.words.at(word_of(chunk, HEAD)));
@@ -314,7 +296,6 @@ impl Chunks {
             .count()
     }
 
-    /// The number of holes that a chunk counts.
     #[cfg(test)]
     pub(super) fn holes(&self, chunk: u32) -> usize {
         Head::holes(*self.words.at(word_of(chunk, HEAD))) as usize

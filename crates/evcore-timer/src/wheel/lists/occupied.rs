@@ -1,13 +1,10 @@
-//! A bit for each list, and the lowest one that is set.
-//!
-//! A summary word has a bit for each word that is not 0, so the search reads two words.
+//! A bitmap of the lists. A summary word has a bit for each word that is not 0, so the search for
+//! the lowest list reads two words.
 
 use super::LISTS;
 
-/// Number of words for the bits.
 const WORDS: u32 = LISTS / 64;
 
-/// A set of lists.
 #[derive(Clone, Debug)]
 pub(super) struct Occupied {
     words: [u64; WORDS as usize],
@@ -38,7 +35,6 @@ impl Occupied {
         }
     }
 
-    /// The lowest list of the set.
     #[inline]
     pub(super) fn first(&self) -> Option<u32> {
         if self.summary == 0 {
@@ -54,7 +50,6 @@ impl Occupied {
         self.words[(list / 64) as usize] >> (list % 64) & 1 == 1
     }
 
-    /// Panics if the invariant does not hold.
     #[cfg(test)]
     pub(super) fn verify(&self) {
         for (word, bits) in self.words.iter().enumerate() {

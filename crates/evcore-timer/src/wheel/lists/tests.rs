@@ -21,7 +21,6 @@ fn remove(lists: &mut Lists, nodes: &mut Nodes, id: u32) {
     node.spot = Spot::UNARMED;
 }
 
-/// Takes all timers of a list from its front.
 fn popped(lists: &mut Lists, nodes: &mut Nodes, list: u32) -> Vec<u32> {
     let mut ids = Vec::new();
     while let Some(id) = lists.first(list) {
@@ -51,9 +50,8 @@ fn timers_of_a_list_fill_a_chunk_before_the_next_is_used() {
 
 #[test]
 fn reserve_makes_room_for_full_chunks_and_one_more_in_each_list() {
-    /// Number of chunks in a block.
     const CHUNKS: usize = 64;
-    // 64 full chunks, one for each of 896 timers, and the unused one.
+    // The first case: 64 full chunks, one for each of 896 timers, and the unused one.
     for (timers, chunks) in [(896, 64 + 896 + 1), (1_792, 128 + 1_024 + 1)] {
         let mut lists = Lists::new();
         lists.reserve(timers);

@@ -3,7 +3,7 @@
 use super::*;
 
 impl Lists {
-    /// Panics if an invariant does not hold; returns the number of timers.
+    /// Checks the invariants, and returns the number of timers.
     pub(in crate::wheel) fn verify(&self, nodes: &Nodes) -> usize {
         self.occupied.verify();
         let mut chunks = 1;
@@ -63,7 +63,6 @@ impl Lists {
             .collect()
     }
 
-    /// The ids of a list, from the front.
     pub(in crate::wheel) fn ids(&self, list: u32) -> Vec<u32> {
         let mut ids = Vec::new();
         let mut link = Link::to_chunk(self.ends[list as usize].first_chunk());
@@ -75,7 +74,6 @@ impl Lists {
         ids
     }
 
-    /// The number of chunks that are in memory.
     pub(in crate::wheel) fn capacity(&self) -> usize {
         self.chunks.len()
     }

@@ -83,7 +83,6 @@ fn completions_are_taken_before_a_busy_call_is_made_again() {
     near.write_all(b"a").expect("write");
     backend.ring.enter(0, None).expect("it takes the wake-up");
     assert!(backend.ring.first().is_some());
-    // There are more requests than there is room for.
     for id in 2..20 {
         let twin = Registration {
             key: id,

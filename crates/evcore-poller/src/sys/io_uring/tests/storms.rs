@@ -3,10 +3,8 @@
 
 use super::*;
 
-/// Number of registrations.
 const CROWD: usize = 400;
 
-/// Number of events that a wait has room for.
 const ROOM: usize = 100;
 
 /// A backend, a crowd of registrations whose requests are submitted, and the peer of all of them.
@@ -60,7 +58,6 @@ impl Crowd {
         ids.collect()
     }
 
-    /// Returns the number of calls of a removal.
     fn remove(&mut self, id: usize) -> u32 {
         let (before, old) = (self.backend.ring.calls, self.registration(id));
         self.backend.remove(&old).expect("remove");

@@ -56,7 +56,6 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 0..80)
 }
 
-/// A file and its registration in the model.
 #[derive(Clone, Copy, Debug, Default)]
 struct Known {
     is_pipe: bool,

@@ -94,7 +94,6 @@ fn timespec(timeout: Duration) -> libc::timespec {
     }
 }
 
-/// Our entry has the kernel's layout.
 const _: () = {
     use libc::port_event as Theirs;
     assert!(size_of::<PortEvent>() == size_of::<Theirs>());

@@ -268,7 +268,8 @@ fn a_list_as_long_as_the_limit_is_not_passed() {
     assert_eq!(fixture.wait().len(), 2);
 }
 
-/// If there are more changes than the process may have descriptors, each is written by itself.
+/// If a write would have more entries than the process may have descriptors, each change is written
+/// by itself.
 #[test]
 fn a_write_beyond_the_limit_is_split() {
     let mut fixture = Fixture::with_room(Kind::DevPoll, 4);

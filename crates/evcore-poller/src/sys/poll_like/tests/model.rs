@@ -23,7 +23,6 @@ enum Step {
     Wait(usize),
 }
 
-/// A registration in the oracle.
 #[derive(Debug)]
 struct Row {
     fd: RawFd,
@@ -60,7 +59,6 @@ impl Row {
         (found != 0).then_some(reported)
     }
 
-    /// Begins a wait.
     fn settle(&mut self) {
         if self.interest != self.settled {
             self.settled = self.interest;
@@ -186,7 +184,6 @@ impl Run {
         }
     }
 
-    /// Makes a step of the registration at `place`.
     fn change(&mut self, place: u64, step: &Step) {
         let Some(key) = self.oracle.key_at(place) else {
             return;
