@@ -15,7 +15,10 @@ use evcore_async::Runtime;
 use evcore_testing::in_time;
 use evcore_tests::{Client, PATIENCE, Server, eventually, example, not_run};
 use futures_lite::StreamExt;
-use rustix::process::Signal;
+use rustix::{
+    net::{self, AddressFamily, SocketType},
+    process::Signal,
+};
 use rustls::{
     ClientConfig, ClientConnection, RootCertStore, StreamOwned,
     pki_types::{CertificateDer, pem::PemObject},
@@ -135,9 +138,11 @@ fn axum_routes_requests_to_its_handlers() {
 
 #[test]
 fn a_proxy_without_its_server_answers_502() {
-    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = nobody.local_addr().unwrap().to_string();
-    drop(nobody);
+    // A socket that is bound and does not listen keeps the port from other tests.
+    let socket = net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+    net::bind(&socket, &SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+    let address = SocketAddr::try_from(net::getsockname(&socket).unwrap()).unwrap();
+    let address = address.to_string();
     let proxy = start("hyper_proxy", &[&address]);
     let mut client = Client::connect(proxy.address());
     assert_eq!(client.get("/").status, 502);

@@ -207,7 +207,7 @@ fn closed_descriptors_do_not_starve_ready_ones(fixture: &mut Fixture) {
         fixture.add_closed(2, 1..capacity + 1, Interest::READ);
         let mut interests = [Interest::BOTH, Interest::READ].into_iter().cycle();
         let change = |fixture: &mut Fixture| {
-            let interest = interests.next().expect("for ever");
+            let interest = interests.next().expect("it cycles");
             (1..=capacity).for_each(|key| fixture.modify(key, interest));
         };
         expect_neither_to_starve(fixture, capacity, change);

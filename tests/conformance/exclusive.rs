@@ -82,11 +82,11 @@ fn first_woken_of_two(reregistered: bool) -> usize {
             wakers.push(fixture.poller.waker());
             let (sleeping, reporting) = (sleeping.clone(), reporting.clone());
             threads.spawn(move || {
-                sleeping.send(rustix::thread::gettid()).expect("a listener");
+                sleeping.send(rustix::thread::gettid()).expect("a receiver");
                 let trace = fixture.wait(None);
                 // The listener stays ready until the client is accepted.
                 assert_eq!(fixture.now(), trace, "{}", fixture.name);
-                reporting.send((worker, trace)).expect("a listener");
+                reporting.send((worker, trace)).expect("a receiver");
             });
         }
         for thread in sleepers.iter().take(2) {

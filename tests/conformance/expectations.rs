@@ -112,7 +112,7 @@ impl Backend {
             // This is the end of the side that is read, as for a socket.
             Self::Kqueue => READABLE | READ_CLOSED,
             Self::Select => READABLE,
-            Self::Simulated => unreachable!("a world has no pipes"),
+            Self::Simulated => unreachable!("a simulation has no pipes"),
         }
     }
 
@@ -124,7 +124,7 @@ impl Backend {
             // poll reports POLLHUP here, and kqueue the end of the writing side.
             Self::Poll | Self::EventPorts | Self::DevPoll | Self::Kqueue => WRITABLE | WRITE_CLOSED,
             Self::Select => WRITABLE,
-            Self::Simulated => unreachable!("a world has no pipes"),
+            Self::Simulated => unreachable!("a simulation has no pipes"),
         }
     }
 
@@ -145,7 +145,7 @@ impl Backend {
             Self::Poll | Self::Select => true,
             // Not every system has a filter for priority data.
             Self::Kqueue => false,
-            Self::Simulated => unreachable!("in a world there are plain bytes alone"),
+            Self::Simulated => unreachable!("a simulation has no priority data"),
         }
     }
 

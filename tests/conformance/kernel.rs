@@ -76,7 +76,7 @@ impl Platform for Kernel {
 
     fn succeed(&self, old: Socket) -> (Socket, Socket) {
         let Socket::Real(old) = old else {
-            panic!("a socket of a world")
+            panic!("a simulated socket")
         };
         let ((near, new), mut number) = (pair(), OwnedFd::from(old));
         rustix::io::dup2(&new, &mut number).expect("the number is taken over");
@@ -85,7 +85,7 @@ impl Platform for Kernel {
 
     fn with_a_number_of_its_own(&self, socket: Socket, nth: i32) -> Socket {
         let Socket::Real(socket) = socket else {
-            panic!("a socket of a world")
+            panic!("a simulated socket")
         };
         let number = self.own_number(nth);
         let own = rustix::io::fcntl_dupfd_cloexec(&socket, number).expect("a duplicate");
@@ -113,7 +113,7 @@ impl Platform for Kernel {
 
     fn truth(&self, socket: &Socket, interest: Interest) -> Ready {
         let Socket::Real(socket) = socket else {
-            panic!("a socket of a world")
+            panic!("a simulated socket")
         };
         truth(socket, interest)
     }

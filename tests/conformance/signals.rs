@@ -64,10 +64,7 @@ fn under_signals<T>(wait: impl FnOnce() -> T) -> T {
         threads.spawn(|| {
             let start = Instant::now();
             while !over.load(Ordering::Relaxed) {
-                assert!(
-                    start.elapsed() < DEADLINE,
-                    "the wait is begun anew for ever"
-                );
+                assert!(start.elapsed() < DEADLINE, "the wait begins again forever");
                 // SAFETY: the thread lives, because it waits at the end of this scope for this
                 // loop.
                 let result = unsafe { libc::pthread_kill(waiting, libc::SIGUSR1) };

@@ -210,7 +210,7 @@ fn a_client_of_ipv6_is_answered() {
 /// Two sends of the server fail. The first finds no room, and its answer is sent later. The second
 /// fails only for its client, whose answer is lost.
 #[test]
-fn an_answer_without_room_is_sent_later() {
+fn an_answer_without_room_is_sent_later_and_a_failed_one_is_lost() {
     if !strace_works() {
         not_run("strace is not installed, or may not trace");
         return;

@@ -143,7 +143,9 @@ fn a_click_and_a_search_move_the_cursor() {
         document.getElementById('canvas').dispatchEvent(new MouseEvent('click',
             {clientX: box.left + box.width / 2, clientY: box.top + 35}));
         return document.querySelector('#lanes .is-current').innerText";
+    let before = page.at();
     let lane = page.browser.run(click);
+    assert_ne!(page.at(), before);
     assert!(lane.is_string(), "{lane}");
     let value = page
         .browser

@@ -49,7 +49,7 @@ pub struct BlockingPool {
 struct Jobs {
     pool: RefCell<Pool<Token, JobOutput>>,
     awaiting_room: WaitQueue,
-    executor: u64,
+    executor_id: u64,
 }
 
 impl BlockingPool {
@@ -81,7 +81,7 @@ impl BlockingPool {
         let jobs = Rc::new(Jobs {
             pool: RefCell::new(pool),
             awaiting_room: WaitQueue::default(),
-            executor: shared.id(),
+            executor_id: shared.id(),
         });
         let source: Rc<dyn ResultSource> = Rc::<Jobs>::clone(&jobs);
         shared.add_result_source(&source);
@@ -103,7 +103,7 @@ impl BlockingPool {
         F: FnOnce() -> T + Send + 'static,
     {
         assert!(
-            context::has_entered(self.jobs.executor),
+            context::has_entered(self.jobs.executor_id),
             "this BlockingPool belongs to another runtime or executor: create a pool in this one"
         );
         let registration = Registration::new_work(Slot::Job(Job::default()));

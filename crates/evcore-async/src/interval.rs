@@ -55,12 +55,36 @@ impl Interval {
     pub fn poll_tick(&mut self, cx: &mut Context<'_>) -> Poll<Instant> {
         let due = self.sleep.deadline();
         Pin::new(&mut self.sleep).poll(cx).map(|()| {
-            let late = now().saturating_duration_since(due);
-            let periods = late.as_nanos() / self.period.as_nanos() + 1;
-            let step = u32::try_from(periods).map(|periods| self.period.saturating_mul(periods));
-            let next = step.map_or(now(), |step| deadline_after(due, step));
-            self.sleep.reset(next);
+            self.sleep.reset(tick_after(now(), due, self.period));
             due
         })
+    }
+}
+
+/// The first tick after `now`, if one of the ticks is at `due`.
+fn tick_after(now: Instant, due: Instant, period: Duration) -> Instant {
+    let late = now.saturating_duration_since(due);
+    let since_tick_ns = late.as_nanos() % period.as_nanos();
+    let since_tick = u64::try_from(since_tick_ns).map_or(late, Duration::from_nanos);
+    deadline_after(now.max(due), period - since_tick)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ticks_stay_a_whole_number_of_periods_apart() {
+        let due = Instant::now();
+        for (period_ns, late_ns, next_ns) in [
+            (10, 0, 10),
+            (10, 9, 10),
+            (10, 10, 20),
+            (10, 100_000_000_003, 100_000_000_010), // more than u32::MAX periods
+            (1_000_000_000, 1, 1_000_000_000),
+        ] {
+            let [period, late, next] = [period_ns, late_ns, next_ns].map(Duration::from_nanos);
+            assert_eq!(tick_after(due + late, due, period), due + next);
+        }
     }
 }

@@ -12,6 +12,6 @@ pub enum JoinError {
     #[error("the task was aborted")]
     Aborted,
     /// The task or the job panicked with this value.
-    #[error("the task panicked")]
+    #[error("the task or the job panicked")]
     Panicked(Box<dyn Any + Send>),
 }

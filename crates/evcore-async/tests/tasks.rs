@@ -199,7 +199,7 @@ fn tasks_go_on_after_a_panic_that_ended_a_block_on() {
 }
 
 #[test]
-fn a_task_that_yields_for_ever_starves_nobody() {
+fn a_task_that_yields_forever_starves_no_other() {
     block_on(async {
         let polls = Rc::new(Cell::new(0));
         let count = Rc::clone(&polls);

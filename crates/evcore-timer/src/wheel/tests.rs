@@ -551,6 +551,7 @@ mod peers {
             assert!(wheel.disarm(1));
         }
         assert_eq!((wheel.len(), wheel.nodes.capacity()), (1, before));
+        assert!(wheel.lists.capacity() <= 2 * lists::LISTS as usize + 64);
         wheel.verify();
     }
 
