@@ -31,9 +31,9 @@ const PLAIN: &str = "
     ConnectOptions Connections Cpus Drain Event EventLoop Events Executor ExitCause Fault
     Faults Full Handle Histogram Histograms Interest Interval Iter Job JoinHandle Listener
     ListenerOptions Load ManualTimeSource Mode MutexHandle Outcome PeerCredentials Poller
-    Probability Process Reading Ready Registration Resource Result Rng Runtime Scheduler
-    Script ScriptHandle Sender SharedClock Sim SimConfig SimListener SimStream Snapshot
-    SocketFile SocketOptions Stats Stop Stream SystemTimeSource Table Ticker TimeSource
+    Probability Process Reading Ready Receiver Registration Reload Resource Result Rng Runtime
+    Scheduler Script ScriptHandle Sender Server SharedClock Sim SimConfig SimListener SimStream Snapshot
+    SocketFile SocketOptions Stats Stop Stream Supervisor SystemTimeSource Table Ticker TimeSource
     TimedOut Timeout Timer TimerHeap TimerQueue TimerTree TimerWheel Upgrade VacantEntry Waker
     WallTime WorkerExit WorkerInfo Workers YieldNow";
 
@@ -173,13 +173,19 @@ fn is_target(option: &str, workspace: &Workspace) -> bool {
 /// Public names that the project has coined and that the glossary lacks. The glossary may have a
 /// name as it is, or as words (`WorkerGroup` as "worker group").
 fn unexplained(tree: &Tree, workspace: &Workspace) -> Vec<String> {
-    let glossary = text(tree, GLOSSARY).to_lowercase();
+    let glossary = text(tree, GLOSSARY);
+    let rows = glossary.lines().filter(|line| line.starts_with("| "));
+    let terms = rows.filter_map(|row| row.split('|').nth(1));
+    // A name or a term stands between characters that are no letters.
+    let terms = terms.map(|term| format!(" {} ", term.replace(['*', '`', ',', '(', ')'], " ")));
+    let terms = terms.collect::<String>().to_lowercase();
     let hump = pattern("([a-z])([A-Z])");
     let is_known = |name: &str| {
         let words = hump.replace_all(name, "$1 $2").to_lowercase();
         let is_plain =
             name.ends_with("Error") || PLAIN.split_whitespace().any(|plain| plain == name);
-        is_plain || glossary.contains(&name.to_lowercase()) || glossary.contains(&words)
+        let is_term = |name: &str| terms.contains(&format!(" {} ", name.to_lowercase()));
+        is_plain || is_term(&words) || glossary.contains(&format!("`{name}`"))
     };
     let name = pattern(r"\b[A-Z]\w*[a-z]\w*");
     let mut faults = Vec::new();
