@@ -54,7 +54,8 @@ pub(crate) enum Backend {
     Simulated,
 }
 
-/// True on Linux, whose poll has a flag for a half-close, and reports a broken pipe as an error.
+/// True on Linux, where the poll backend requests half-closes, and poll reports a broken pipe as an
+/// error.
 const LINUX: bool = cfg!(any(target_os = "linux", target_os = "android"));
 
 impl Backend {

@@ -164,7 +164,8 @@ pub(crate) fn hung_up_terminal() -> Option<OwnedFd> {
     None
 }
 
-/// The flag of `poll` for a half-close, which only Linux has.
+/// The flag of `poll` for a half-close. The poll backend requests it only on Linux, although FreeBSD
+/// and illumos have it, too.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 const HALF_CLOSED: PollFlags = PollFlags::RDHUP;
 #[cfg(not(any(target_os = "linux", target_os = "android")))]

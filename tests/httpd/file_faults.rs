@@ -24,7 +24,7 @@ fn begin(site: &Site) -> Client {
 }
 
 #[test]
-fn a_file_that_shrinks_ends_the_connection_alone() {
+fn a_file_that_shrinks_ends_only_its_connection() {
     for poller in ["epoll", "poll", "select"] {
         let site = Site::start(&["--poller", poller]);
         let mut client = begin(&site);
@@ -38,7 +38,7 @@ fn a_file_that_shrinks_ends_the_connection_alone() {
 }
 
 #[test]
-fn a_file_that_is_removed_or_replaced_is_sent_on() {
+fn a_file_that_is_removed_or_replaced_is_still_sent_to_its_end() {
     let site = Site::start(&[]);
     for replaces in [false, true] {
         let mut client = begin(&site);
@@ -149,7 +149,7 @@ fn without_descriptors_a_request_for_a_file_gets_503() {
 }
 
 #[test]
-fn a_disk_that_fails_ends_the_connection_alone() {
+fn a_disk_that_fails_ends_only_the_connection() {
     if !has_strace() {
         return;
     }
@@ -240,7 +240,7 @@ fn a_chunk_not_in_memory_is_read_by_another_thread() {
 
 /// Clients of one worker do not wait for each other.
 #[test]
-fn many_clients_are_sent_a_file_at_a_time() {
+fn many_clients_are_sent_a_file_at_the_same_time() {
     let site = Site::start(&[]);
     let clients: Vec<_> = (0..5).map(|_| begin(&site)).collect();
     assert_eq!(ask(&mut site.server.connect(), "GET", "/", "").status, 200);

@@ -318,8 +318,8 @@ fn poller() -> Option<&'static str> {
     name.as_deref()
 }
 
-/// Adds the poller of the environment to a command that becomes `httpd` and does not choose one. A
-/// shell passes its last arguments on.
+/// Adds the poller of the environment to a command that does not choose one. The command becomes
+/// `httpd`, or is a shell that starts `httpd` with its own last arguments.
 fn choose_poller(command: &mut Command) {
     let Some(poller) = poller() else {
         return;
@@ -347,8 +347,9 @@ pub fn httpd_limited(descriptors: u32) -> Command {
 
 /// The command of a program with a limit on its descriptors.
 ///
-/// The limit does not count descriptors that the program inherits from this process. The shell adds
-/// their number, because other tests may open and close descriptors meanwhile.
+/// The limit does not count descriptors that the program inherits from this process. A shell counts
+/// them and raises the limit by their number. A count in this process could be wrong, because other
+/// tests open and close descriptors.
 #[must_use]
 pub fn limited(descriptors: u32, program: &Path) -> Command {
     let limit = format!(

@@ -41,7 +41,8 @@ pub(crate) trait Lent {
     fn arm(&mut self, token: Token, deadline: Instant);
     /// Makes a shutdown wait for a token that has no descriptor.
     fn hold(&mut self, token: Token);
-    fn release(&mut self, token: Token);
+    /// Disarms the timer of a sleep, or ends a [hold](Self::hold).
+    fn disarm(&mut self, token: Token);
     fn turn(&self) -> u64;
     fn now(&self) -> Instant;
     fn is_full(&self) -> bool;
@@ -127,7 +128,7 @@ impl<L: Acceptor> Lent for Loan<'_, L> {
         self.ev.arm(token, SLEEP, FAR);
     }
 
-    fn release(&mut self, token: Token) {
+    fn disarm(&mut self, token: Token) {
         self.ev.disarm(token, SLEEP);
     }
 

@@ -220,7 +220,14 @@ impl Executor {
     /// If the destructor of a task panics, and [`set_resumes_panics`](Self::set_resumes_panics) is
     /// on.
     pub fn clear<L: Acceptor>(&self, ev: &mut EventLoop<L>) {
-        let panic = self.enter(ev, || self.drop_tasks());
+        let panic = self.enter(ev, || {
+            let panic = self.drop_tasks();
+            let spare = self.shared.take_spare_sleep();
+            spare
+                .into_iter()
+                .for_each(|token| self.shared.end(token, ()));
+            panic
+        });
         self.shared.resume(panic);
     }
 

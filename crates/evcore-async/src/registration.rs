@@ -9,7 +9,7 @@ use evcore::poller::Source;
 
 use crate::context;
 use crate::shared::Shared;
-use crate::slot::Slot;
+use crate::slot::{Event, Slot};
 
 pub(crate) struct Registration {
     shared: Rc<Shared>,
@@ -25,6 +25,15 @@ impl Registration {
     pub(crate) fn new(slot: Slot) -> Self {
         let token = context::with(|lent| lent.add_unwatched());
         Self::begin(token.expect("a loop has 16 million tokens"), slot)
+    }
+
+    /// Returns the token of a sleep, whose timer is not armed. Panics as [`new`](Self::new).
+    pub(crate) fn new_sleep() -> Self {
+        let shared = Shared::current();
+        match shared.take_spare_sleep() {
+            Some(token) => Self { shared, token },
+            None => Self::new(Slot::Sleep(Event::default())),
+        }
     }
 
     /// Adds a token without a descriptor to the loop. A shutdown waits for the token.
@@ -92,6 +101,8 @@ impl Registration {
 
 impl Drop for Registration {
     fn drop(&mut self) {
-        self.shared.end(self.token, ());
+        if !self.shared.keep_sleep(self.token) {
+            self.shared.end(self.token, ());
+        }
     }
 }

@@ -7,7 +7,6 @@
 use std::any::Any;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::future::Future;
-#[cfg(feature = "hyper")]
 use std::mem;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
 use std::rc::{Rc, Weak};
@@ -53,6 +52,9 @@ pub(crate) struct Shared {
     locations: RefCell<SecondaryMap<&'static Location<'static>>>,
     /// Tasks that have ended, whose memory later tasks use.
     spare_tasks: RefCell<Vec<Rc<Task>>>,
+    /// The token of a sleep that has ended, which the next sleep uses. hyper ends a sleep and begins
+    /// another one for each request.
+    spare_sleep: Cell<Option<Token>>,
     /// The tasks whose `accept` waits until the loop has room for a connection. When a connection
     /// of this executor ends, all of them are woken, because the listener of the first task may
     /// have no client.
@@ -83,6 +85,7 @@ impl Shared {
             is_gone: Cell::new(false),
             locations: RefCell::default(),
             spare_tasks: RefCell::default(),
+            spare_sleep: Cell::default(),
             awaiting_room: WaitQueue::default(),
             tasks: Cell::new(0),
             tasks_max: Cell::new(usize::MAX),
@@ -133,6 +136,30 @@ impl Shared {
             // Any step of the loop ends the orphans, so this post causes one.
             self.remote.post(self.run_queue.runner);
         }
+    }
+
+    /// Keeps the token of a sleep that ends for the next sleep. Returns false if the token is not of
+    /// a sleep, if another one is kept, or if the loop is not lent.
+    pub(crate) fn keep_sleep(&self, token: Token) -> bool {
+        if self.spare_sleep.get().is_some() || !has_entered(self.id()) {
+            return false;
+        }
+        let event = self.with_slot(token, |slot| match slot {
+            Slot::Sleep(event) => Some(mem::take(event)),
+            _ => None,
+        });
+        let Some(Some(event)) = event else {
+            return false;
+        };
+        with(|lent| lent.disarm(token));
+        self.spare_sleep.set(Some(token));
+        drop(event); // a waker is dropped here, when no slot is borrowed
+        true
+    }
+
+    #[inline]
+    pub(crate) fn take_spare_sleep(&self) -> Option<Token> {
+        self.spare_sleep.take()
     }
 
     /// Closes the descriptors of the orphans. Their tokens stay in the loop.
@@ -380,7 +407,7 @@ impl Shared {
         for (token, slot) in self.slots.borrow_mut().iter_mut() {
             if let Slot::Shutdown(event) = slot {
                 wakers.extend(event.happen());
-                with(|lent| lent.release(token));
+                with(|lent| lent.disarm(token));
             }
         }
         wakers.into_iter().for_each(Waker::wake);

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::context;
 use crate::registration::Registration;
-use crate::slot::{Event, Slot};
+use crate::slot::Slot;
 
 /// Waits for the given time. In a task, the sleep ends in the next turn of the loop at the
 /// earliest, even if the time is zero.
@@ -103,7 +103,7 @@ impl Future for Sleep {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let this = &mut *self;
         let registration = this.registration.get_or_insert_with(|| {
-            let registration = Registration::new(Slot::Sleep(Event::default()));
+            let registration = Registration::new_sleep();
             arm(&registration, this.deadline);
             registration
         });

@@ -33,6 +33,9 @@ fn left(runtime: &mut Runtime) -> (u32, usize, usize, u32, Option<Duration>) {
     // This removes the tokens of futures that were dropped outside the runtime, and takes the step
     // that they caused.
     runtime.block_on(yield_now()).unwrap();
+    // The executor keeps the token of one sleep for the next sleep.
+    let one_sleep = async { poll_until(pin!(sleep(LONG)), 1).await };
+    runtime.block_on(one_sleep).unwrap();
     let tasks = runtime.executor().tasks();
     let ev = runtime.event_loop();
     let token = ev.add_unwatched().unwrap();

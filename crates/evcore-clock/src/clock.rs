@@ -140,10 +140,14 @@ impl Clock {
             let instant = instant_now();
             (instant, self.monotonic_ns_now())
         });
-        let ahead = Duration::from_nanos(self.monotonic_ns.saturating_sub(read_ns));
-        let behind = Duration::from_nanos(read_ns.saturating_sub(self.monotonic_ns));
-        // The instant may be earlier than this system can represent.
-        (instant + ahead).checked_sub(behind).unwrap_or(instant)
+        match self.monotonic_ns.checked_sub(read_ns) {
+            Some(ahead_ns) => instant + Duration::from_nanos(ahead_ns),
+            None => {
+                let behind = Duration::from_nanos(read_ns - self.monotonic_ns);
+                // The instant may be earlier than this system can represent.
+                instant.checked_sub(behind).unwrap_or(instant)
+            }
+        }
     }
 
     /// The time from now until `deadline_ms`, a time in the milliseconds of

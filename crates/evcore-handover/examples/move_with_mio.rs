@@ -19,10 +19,11 @@ use std::{
 use evcore_handover::{Answer, Batch, Connection, Mailbox, Receiver, Sender};
 use mio::{Events, Interest, Poll, Token, unix::SourceFd};
 
-/// The version of the states. A client's state is its unfinished line. The listener's state is
-/// `LISTENER_STATE`.
+/// The version of the states. The first byte of a state is its kind. In a client's state follow the
+/// bytes that were received and have no answer yet.
 const STATE_VERSION: u32 = 1;
-const LISTENER_STATE: &[u8] = b"\n";
+const OF_LISTENER: u8 = b'L';
+const OF_CLIENT: u8 = b'C';
 
 const LISTENER: Token = Token(0);
 const MAILBOX: Token = Token(1);
@@ -128,8 +129,8 @@ impl Server {
     /// Registers each connection, accepts the batch, and reads when mio reports it. If a
     /// registration fails, the batch is dropped, which refuses it.
     fn take(&mut self, batch: Batch<'_>) -> Result {
-        let token = |first: usize, place: usize, state: &[u8]| match state {
-            LISTENER_STATE => LISTENER,
+        let token = |first: usize, place: usize, state: &[u8]| match state.first() {
+            Some(&OF_LISTENER) => LISTENER,
             _ => Token(first + place),
         };
         let first = self.next;
@@ -152,7 +153,7 @@ impl Server {
             match token(first, place, &state) {
                 LISTENER => self.listener = Some(TcpListener::from(descriptor)),
                 token => {
-                    let (stream, line) = (TcpStream::from(descriptor), state);
+                    let (stream, line) = (TcpStream::from(descriptor), state[1..].to_vec());
                     let mut client = Client { stream, line };
                     // Answers whole lines that the old process has received after `move`.
                     self.is_leaving |= client.take(&[]);
@@ -205,8 +206,9 @@ impl Server {
     fn deregister_all(&mut self) -> Result<Vec<Connection>> {
         let listener = self.listener.take().ok_or("the listener has not arrived")?;
         let clients = self.clients.drain();
-        let clients = clients.map(|(_, client)| Connection::new(client.stream, client.line));
-        let listener = Connection::new(listener, LISTENER_STATE);
+        let state = |line: Vec<u8>| [&[OF_CLIENT], &line[..]].concat();
+        let clients = clients.map(|(_, client)| Connection::new(client.stream, state(client.line)));
+        let listener = Connection::new(listener, [OF_LISTENER]);
         let all: Vec<_> = iter::once(listener).chain(clients).collect();
         for connection in &all {
             let fd = connection.as_fd().as_raw_fd();

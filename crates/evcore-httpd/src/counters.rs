@@ -130,7 +130,7 @@ counters! {
         Sent, "sent_bytes", "httpd_sent_bytes_total",
             "Bytes sent to clients.";
         AcceptSamples, "accept_samples", "httpd_accept_samples_total",
-            "Accepted TCP connections, one of sixteen, whose wait in the backlog was measured.";
+            "Accepted TCP connections whose wait in the backlog was measured, one of sixteen.";
         LateAccepts, "late_accepts", "httpd_late_accepts_total",
             "Measured connections that had waited in the backlog for 100 ms or more.";
     }

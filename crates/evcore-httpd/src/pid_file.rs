@@ -34,7 +34,8 @@ impl PidFile {
             path: path.to_owned(),
             location: Location::Temporary,
         };
-        // A rename would replace a directory or a device as well.
+        // A later rename would replace a device, and would fail on a directory only after the
+        // workers have started.
         let written = match fs::metadata(path) {
             Ok(there) if !there.is_file() => Err(io::Error::other("it exists, and is not a file")),
             _ => write_whole(&file.path_of(Location::Temporary), &own_line()),
@@ -98,8 +99,8 @@ impl PidFile {
 impl Drop for PidFile {
     fn drop(&mut self) {
         let ours = self.path_of(self.location);
-        // The file may be that of another server with the same path, or that of a new binary if the
-        // rename before it failed.
+        // The file may be that of another server with the same path, or that of a new binary, if
+        // the rename to `.oldbin` failed before that binary started.
         if fs::read_to_string(&ours).is_ok_and(|text| text == own_line()) {
             let _ = fs::remove_file(ours);
         }

@@ -8,7 +8,7 @@ use std::{
     collections::HashMap,
     fmt,
     net::SocketAddr,
-    ops::{Add, RangeInclusive},
+    ops::{Add, RangeInclusive, Sub},
     time::Duration,
 };
 
@@ -49,7 +49,8 @@ struct Life {
 pub struct Recorded {
     workers: Vec<Vec<Life>>,
     turns: Turns,
-    /// The time that all recordings cover. A recording may have begun anew, or have ended early.
+    /// The time that all recordings cover. A recording may begin late, because it was restarted, or
+    /// end early.
     common: RangeInclusive<Duration>,
 }
 
@@ -61,17 +62,21 @@ struct Turns {
 }
 
 impl Turns {
-    fn of(recording: &Recording) -> Self {
+    /// Counts the turns of a recording within these times.
+    fn of(recording: &Recording, times: &RangeInclusive<Duration>) -> Self {
         let meets = |call: &Call| match call.what {
             What::Accept | What::Recv | What::Send | What::SendFile => call.result >= 0,
             What::Close => true,
             _ => false,
         };
-        let useful = recording.turns().filter(|calls| calls.iter().any(meets));
-        Self {
-            all: recording.len() as u64,
-            useful: useful.count() as u64,
+        let (mut now, mut turns) = (Duration::ZERO, Self::default());
+        for calls in recording.turns() {
+            now = calls.iter().filter_map(time_of).fold(now, Duration::max);
+            let counts = times.contains(&now);
+            turns.all += u64::from(counts);
+            turns.useful += u64::from(counts && calls.iter().any(meets));
         }
+        turns
     }
 }
 
@@ -86,14 +91,25 @@ impl Add for Turns {
     }
 }
 
+impl Sub for Turns {
+    type Output = Self;
+
+    fn sub(self, earlier: Self) -> Self {
+        Self {
+            all: self.all - earlier.all,
+            useful: self.useful - earlier.useful,
+        }
+    }
+}
+
 /// The evenness of the spread of connections, and its cost in turns.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Balance {
     /// The mean of Jain's index of the open connections, over the times with enough connections.
     pub jain: f64,
-    /// Turns of all workers for each connection.
+    /// Turns of all workers for each connection that began.
     pub turns: f64,
-    /// Turns for each connection in which a worker met no client.
+    /// The part of `turns` in which the worker met no client.
     pub idle_turns: f64,
 }
 
@@ -151,15 +167,16 @@ impl Recorded {
                 *at = at.saturating_sub(start);
             }
         }
-        let from = all_times.iter().map(|times| times.start()).max()?;
-        let until = all_times.iter().map(|times| times.end()).min()?;
+        let from = *all_times.iter().map(|times| times.start()).max()?;
+        let until = *all_times.iter().map(|times| times.end()).min()?;
+        let times = from..=until;
         let common = from.saturating_sub(start)..=until.saturating_sub(start);
         let is_usable = !common.is_empty() && *common.end() - *common.start() <= LONGEST;
         is_usable.then_some(Self {
             workers,
             turns: recordings
                 .iter()
-                .map(Turns::of)
+                .map(|recording| Turns::of(recording, &times))
                 .fold(Turns::default(), Add::add),
             common,
         })
@@ -183,7 +200,10 @@ impl Recorded {
     }
 
     fn balance(&self, mean: &Mean, turns: Turns) -> Option<Balance> {
-        let for_each = |turns: u64| turns as f64 / self.connections() as f64;
+        let lives = self.workers.iter().flatten();
+        let begun = lives.filter(|life| self.common.contains(&life.begins));
+        let begun = begun.count() as f64;
+        let for_each = |turns: u64| turns as f64 / begun;
         Some(Balance {
             jain: mean.value()?,
             turns: for_each(turns.all),
@@ -228,15 +248,24 @@ impl Recorded {
             sim.add_client(Visitor::new(life.clone()));
         }
         let mut mean = Mean::default();
+        let turns_of = |workers: &Workers<Worker>| {
+            let turns = workers.apps().map(|(_, worker)| worker.turns());
+            turns.fold(Turns::default(), Add::add)
+        };
         workers.run_for(*self.common.start());
+        let before = turns_of(&workers);
         while self.common.contains(&sim.now()) {
             let open = workers.apps().map(|(_, worker)| worker.open());
             mean.sample(&open.collect::<Vec<_>>());
             workers.run_for(SAMPLE_INTERVAL);
         }
-        let turns = workers.apps().map(|(_, worker)| worker.turns());
-        self.balance(&mean, turns.fold(Turns::default(), Add::add))
+        self.balance(&mean, turns_of(&workers) - before)
     }
+}
+
+/// The monotonic time that a call has read.
+fn time_of(call: &Call) -> Option<Duration> {
+    (call.what == What::Monotonic).then(|| Duration::from_nanos(call.result.unsigned_abs()))
 }
 
 /// Returns the connections of a recording, and its first and last time. A connection that is open
@@ -248,7 +277,7 @@ fn lives_of(recording: &Recording) -> (Vec<Life>, Option<RangeInclusive<Duration
         let at = now;
         match call.what {
             What::Monotonic => {
-                now = now.max(Duration::from_nanos(call.result.unsigned_abs()));
+                now = now.max(time_of(&call).unwrap_or_default());
                 first.get_or_insert(now);
             }
             What::Accept if call.result >= 0 => {
@@ -420,7 +449,7 @@ mod tests {
     }
 
     #[test]
-    fn the_least_loaded_worker_would_have_got_half_of_them() {
+    fn under_least_loaded_each_worker_would_have_got_half() {
         let balance = uneven().under(Policy::least_loaded());
         let balance = balance.expect("enough connections");
         assert!(balance.jain > 0.99, "{balance}");
@@ -428,7 +457,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_time_that_all_workers_have_recorded_counts() {
+    fn the_balance_is_of_the_time_that_all_workers_have_recorded() {
         let workers = [vec![life(0, 4_000); 8], vec![life(1_000, 4_000); 8]];
         let recorded = |common: [u64; 2]| Recorded {
             workers: workers.to_vec(),
@@ -437,6 +466,8 @@ mod tests {
         };
         let even = recorded([1_000, 3_000]).seen().expect("enough connections");
         assert!(even.jain > 0.999, "{even}");
+        // Of the 16 connections, 8 begin at 1,000 ms.
+        assert!((even.turns - 2.0).abs() < 1e-9, "{even}");
         let uneven = recorded([0, 1_000]).seen().expect("enough connections");
         assert!(uneven.jain < 0.6, "{uneven}");
     }

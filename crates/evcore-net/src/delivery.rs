@@ -11,8 +11,8 @@ use std::os::fd::AsFd;
 /// Returns whether the send queue of a socket is empty.
 ///
 /// Linux's TCP keeps bytes in the queue until the peer has acknowledged them, and a Unix socket
-/// until the peer has read them. For a Unix socket the number counts memory, so only zero has a
-/// meaning.
+/// until the peer has read them. The ioctl returns the length of the queue. For a Unix socket it
+/// counts memory and not bytes, so only zero has a meaning.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub(crate) fn is_delivered(fd: impl AsFd) -> io::Result<bool> {
     use std::ffi::c_int;

@@ -84,9 +84,9 @@ impl SplicePipe {
     /// Receives what has arrived at a socket, as much as there is room for, and returns the number
     /// of bytes.
     ///
-    /// 0 means that the peer sends no more. The socket is drained only if this fails with
-    /// [`WouldBlock`](io::ErrorKind::WouldBlock). A short read does not show that the socket is
-    /// drained.
+    /// 0 means that the peer sends no more. The socket is drained after 0 or
+    /// [`WouldBlock`](io::ErrorKind::WouldBlock). A result smaller than the buffer does not show
+    /// that by itself: see [`was_short_read`](Self::was_short_read).
     ///
     /// # Errors
     ///
@@ -277,7 +277,7 @@ mod imp {
 mod imp {
     use super::*;
 
-    /// The pipe of a system without splice(2), which never exists.
+    /// Stands for the pipe on systems without splice(2), and has no values.
     pub(super) enum Pipe {}
 
     impl Pipe {
@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pipe_holds_at_most_64_kib_until_the_receiver_reads() {
+    fn a_pipe_never_holds_more_than_64_kib_and_loses_no_byte() {
         for mut pipe in all_kinds() {
             let ((from, mut client), (to, mut upstream)) = (connected_pair(), connected_pair());
             let bytes = many_bytes();

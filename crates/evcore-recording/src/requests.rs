@@ -15,14 +15,15 @@ use evcore::{Handle, Ready, Token, poller::Waker};
 
 use crate::call::{Call, What};
 
-/// A bit of a wait: a waker has ended it.
+/// A flag of a recorded wait: a waker has ended the wait.
 pub(crate) const WOKEN: u32 = 1;
 
-/// A bit of a wait: the waker's descriptor is lent, so that every wake-up reaches the program.
+/// A flag of a recorded wait: the program has the waker's descriptor. A wake-up by it makes no
+/// request, so each wake-up is passed on as a wake.
 pub(crate) const LENT: u32 = 2;
 
-/// A bit of a wait: another thread has ended it by the loop's own handle, which a replay cannot
-/// repeat.
+/// A flag of a recorded wait: another thread has ended the wait by the loop's own handle, which a
+/// replay cannot repeat.
 pub(crate) const FOREIGN: u32 = 4;
 
 #[derive(Default)]

@@ -11,8 +11,9 @@ use crate::{
 /// The time of a scheduler without a thread. [`Scheduler::manual`](crate::Scheduler::manual)
 /// creates it, and has an example.
 ///
-/// The time stands still while a job runs. No job depends on the machine's clock, so a test has the
-/// same result in each run.
+/// The time stands still while a job runs. Jobs whose times are delays, or come from
+/// [`Scheduler::now`](crate::Scheduler::now), do not depend on the machine's clock, so a test has
+/// the same result in each run.
 pub struct ManualTime {
     shared: Arc<Shared<Run>>,
     report: Option<Box<Report>>,

@@ -36,12 +36,12 @@ use crate::queue::TimerQueue;
 ///
 /// # Cost
 ///
-/// A timer moves at most once for each deadline with which it was queued. So the wrapper pays off
-/// for timers that are re-armed at least twice within their timeout, such as the timers of busy
-/// connections. Take a million timers of one minute, each re-armed 1.2 times a minute, half of
-/// which expire. They take an eighth more instructions than with the wheel alone, and up to twice
-/// the time, because each access to the table is one more cache miss. If they are re-armed 2.4
-/// times a minute, they take less time than with the wheel alone.
+/// A timer is inserted into the queue again at most once for each deadline with which it was queued.
+/// So the wrapper pays off for timers that are re-armed at least twice within their timeout, such as
+/// the timers of busy connections. An example is a million timers of one minute that are re-armed at
+/// random times. At 1.2 times a minute they take an eighth more instructions than with the wheel
+/// alone, and up to twice the time, because each access to the table is one more cache miss. At 2.4
+/// times a minute they take less time than with the wheel alone.
 ///
 /// # Memory
 ///
@@ -76,8 +76,8 @@ pub struct Lazy<Q> {
     // Invariant: at most `LEFT_MAX`.
     left: usize,
     /// `now` of the latest call of `pop_expired`, at most the last deadline that the table can
-    /// have. A deadline at or before it may have to wait for the next phase, which the queue
-    /// decides.
+    /// have. The queue decides in which phase a deadline at or before it expires, so such a
+    /// deadline goes to the queue.
     latest_now: i64,
     /// Maximum number of timers that one call inserts again or drops. Tests lower it, so that short
     /// scripts pause.
@@ -147,26 +147,26 @@ impl<Q: TimerQueue> Lazy<Q> {
     /// Arms a timer for which the store in [`arm`](TimerQueue::arm) is not enough.
     #[inline(never)]
     fn arm_slow(&mut self, id: u32, deadline: u64) {
-        let may_wait = self.may_wait(deadline);
+        let is_for_table = self.is_for_table(deadline);
         match self.deadlines.near_mut(id) {
             // The timer was left in the queue, with this deadline or one before it.
-            Some(recorded) if may_wait && is_not_after(*recorded ^ LEFT, deadline) => {
+            Some(recorded) if is_for_table && is_not_after(*recorded ^ LEFT, deadline) => {
                 *recorded = deadline;
                 self.left -= 1;
             }
-            Some(recorded) if may_wait && *recorded == UNARMED => {
+            Some(recorded) if is_for_table && *recorded == UNARMED => {
                 *recorded = deadline;
                 self.queue.arm(id, deadline);
             }
-            _ => self.arm_found(id, deadline, may_wait),
+            _ => self.arm_found(id, deadline, is_for_table),
         }
     }
 
     /// Arms a timer in the general case.
     #[inline(never)]
-    fn arm_found(&mut self, id: u32, deadline: u64, may_wait: bool) {
+    fn arm_found(&mut self, id: u32, deadline: u64, is_for_table: bool) {
         let queued = self.queue.deadline(id);
-        if !(may_wait && queued.is_some_and(|queued| queued <= deadline)) {
+        if !(is_for_table && queued.is_some_and(|queued| queued <= deadline)) {
             self.queue.arm(id, deadline);
         }
         self.record(id, deadline);
@@ -174,7 +174,7 @@ impl<Q: TimerQueue> Lazy<Q> {
 
     /// Returns whether the table can have this deadline, and the deadline is after `latest_now`.
     #[inline]
-    fn may_wait(&self, deadline: u64) -> bool {
+    fn is_for_table(&self, deadline: u64) -> bool {
         deadline > 0 && signed(deadline) > self.latest_now
     }
 

@@ -38,7 +38,7 @@ pub enum Record {
     Planned {
         /// True if this worker listens.
         listening: bool,
-        /// True if this turn holds the accept lock.
+        /// True if this worker holds the accept lock as long as the plan lasts.
         holds_lock: bool,
         /// The most clients that a turn may accept; `None` without a limit.
         accepts_at_most: Option<u32>,

@@ -57,7 +57,8 @@ impl Wire {
         self.stream.shutdown(Shutdown::Write)
     }
 
-    /// Makes the kernel buffer little, so that the server has to wait for this client.
+    /// Limits how much the kernel buffers for this client, so that the server has to wait for it. A
+    /// Unix socket of Linux ignores the limit.
     pub(super) fn shrink_receive_buffer(&self) -> io::Result<()> {
         Ok(set_socket_recv_buffer_size(&self.stream, 64 * 1024)?)
     }

@@ -258,7 +258,7 @@ fn a_request_that_was_reported_is_not_evicted() {
 }
 
 #[test]
-fn a_read_that_is_dropped_elsewhere_leaves_its_connection_busy() {
+fn an_idle_read_that_is_aborted_between_two_steps_leaves_its_connection_busy() {
     let ev = EventLoop::builder().idle_grace(Duration::ZERO);
     let mut ev = ev.build().unwrap();
     let executor = Executor::new(&mut ev);
@@ -349,7 +349,7 @@ fn a_descriptor_that_was_taken_between_two_steps_leaves_its_number_free() {
 }
 
 #[test]
-fn a_future_that_the_program_polls_may_call_in_each_poll() {
+fn each_enter_begins_a_new_count_of_stream_calls() {
     const BYTES: usize = 1_000;
     let mut ev = EventLoop::builder().build().unwrap();
     let executor = Executor::new(&mut ev);

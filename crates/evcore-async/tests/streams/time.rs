@@ -194,6 +194,50 @@ fn an_interval_of_nothing_is_refused() {
     });
 }
 
+/// A sleep may use the token of a sleep that ended before it.
+#[test]
+fn a_sleep_does_not_end_with_the_sleep_before_it() {
+    block_on(async {
+        let mut ended = Box::pin(sleep(MS));
+        assert!(poll_once(ended.as_mut()).await.is_pending());
+        let began = Instant::now();
+        while began.elapsed() < 2 * MS {
+            yield_now().await; // its timer expires, and nothing polls it
+        }
+        let mut armed = Box::pin(sleep(LONG));
+        assert!(poll_once(armed.as_mut()).await.is_pending());
+        for before in [ended, armed] {
+            drop(before);
+            let mut after = pin!(sleep(2 * MS));
+            let began = Instant::now();
+            assert!(poll_once(after.as_mut()).await.is_pending());
+            after.await;
+            assert!(began.elapsed() >= 2 * MS);
+        }
+        Ok(())
+    });
+}
+
+/// Two timers expire in one turn. The task of the first drops the sleep of the second, and begins
+/// another one.
+#[test]
+fn a_sleep_that_is_replaced_as_it_ends_does_not_end_its_successor() {
+    block_on(async {
+        let began = Instant::now();
+        let mut first = pin!(sleep(MS));
+        let mut second = Box::pin(sleep(MS));
+        assert!(poll_once(first.as_mut()).await.is_pending());
+        assert!(poll_once(second.as_mut()).await.is_pending());
+        while began.elapsed() < 3 * MS {} // blocks, so that both expire
+        first.await;
+        drop(second);
+        let began = Instant::now();
+        sleep(5 * MS).await;
+        assert!(began.elapsed() >= 5 * MS);
+        Ok(())
+    });
+}
+
 #[test]
 fn many_sleeps_end_together() {
     block_on(async {

@@ -27,7 +27,7 @@ const INCIDENTS: [Incident; 5] = [
 
 #[derive(Clone, Copy, Debug)]
 enum Incident {
-    /// Most clients of one worker leave.
+    /// All clients of one worker leave, except [`STAYING`].
     Leave,
     /// A worker is killed.
     Kill,

@@ -231,7 +231,7 @@ proptest! {
         paths in prop::collection::vec(prop::collection::vec(component(), 1..6), 1..40)
     ) {
         let tree = Tree::new();
-        // Only Linux follows links within a directory by itself.
+        // Only Linux's kernel resolves a whole name, and follows links within the root.
         let modes = [(0, false), (40, true)];
         for (links, resolves_links) in &modes[..if cfg!(target_os = "linux") { 2 } else { 1 }] {
             let mut files = tree.files(*resolves_links);
@@ -296,8 +296,8 @@ fn no_race_of_renames_leads_outside() {
                 files.root = files.root.walked();
             }
             let (mut served, mut tries) = (0, 0);
-            // The kernel gives up if each of its attempts meets a rename, so many tries in a row
-            // may find no file.
+            // While `d` is the link, no file is found. The other thread may not run then, so many
+            // tries in a row may fail.
             while tries < 3_000 || served == 0 && tries < 1_000_000 {
                 files.close_cached();
                 let found = content(&mut files, "/files/d/a");
@@ -307,7 +307,8 @@ fn no_race_of_renames_leads_outside() {
             }
             served
         });
-        is_done.store(true, Relaxed); // even a panic would wait for the other thread
+        // Before the assertions, because the scope waits for the other thread even after a panic.
+        is_done.store(true, Relaxed);
         assert_eq!(others, [""; 0]);
         assert!(!served.contains(&0), "no file was found: {served:?}");
     });
@@ -343,7 +344,7 @@ fn set_modified(tree: &Tree, modified: SystemTime) {
 }
 
 #[test]
-fn the_entity_tag_changes_with_the_content() {
+fn the_entity_tag_changes_with_the_time_of_modification() {
     let tree = Tree::new();
     let mut tags = Vec::new();
     for content in ["one", "two", "three"] {

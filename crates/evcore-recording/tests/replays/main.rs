@@ -1,5 +1,5 @@
-//! A server is recorded, and runs again on its recording: on sockets, in the simulator under
-//! faults, with a bug, with threads, and after a kill.
+//! Servers run again on their recordings. These were made on sockets, in the simulator under
+//! faults, with threads, and by a worker that was killed. Some servers have a bug.
 
 mod damaged;
 mod differences;
