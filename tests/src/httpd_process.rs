@@ -318,8 +318,8 @@ fn poller() -> Option<&'static str> {
     name.as_deref()
 }
 
-/// Adds the poller of the environment to a command that becomes `httpd` and does not choose one. A
-/// shell passes its last arguments on.
+/// Adds the poller of the environment to a command that becomes `httpd` and does not choose one. If
+/// the command is a shell, it passes its last arguments on to `httpd`.
 fn choose_poller(command: &mut Command) {
     let Some(poller) = poller() else {
         return;
@@ -348,7 +348,8 @@ pub fn httpd_limited(descriptors: u32) -> Command {
 /// The command of a program with a limit on its descriptors.
 ///
 /// The limit does not count descriptors that the program inherits from this process. The shell adds
-/// their number, because other tests may open and close descriptors meanwhile.
+/// their number to the limit: this process cannot count them, because its other tests may open and
+/// close descriptors before the program starts.
 #[must_use]
 pub fn limited(descriptors: u32, program: &Path) -> Command {
     let limit = format!(

@@ -34,7 +34,7 @@ impl PidFile {
             path: path.to_owned(),
             location: Location::Temporary,
         };
-        // A rename would replace a directory or a device as well.
+        // A rename would replace a device, and cannot replace a directory.
         let written = match fs::metadata(path) {
             Ok(there) if !there.is_file() => Err(io::Error::other("it exists, and is not a file")),
             _ => write_whole(&file.path_of(Location::Temporary), &own_line()),
@@ -99,7 +99,7 @@ impl Drop for PidFile {
     fn drop(&mut self) {
         let ours = self.path_of(self.location);
         // The file may be that of another server with the same path, or that of a new binary if the
-        // rename before it failed.
+        // rename before the upgrade failed.
         if fs::read_to_string(&ours).is_ok_and(|text| text == own_line()) {
             let _ = fs::remove_file(ours);
         }

@@ -93,7 +93,7 @@ pub struct Balance {
     pub jain: f64,
     /// Turns of all workers for each connection.
     pub turns: f64,
-    /// Turns for each connection in which a worker met no client.
+    /// Turns in which a worker met no client, for each connection.
     pub idle_turns: f64,
 }
 

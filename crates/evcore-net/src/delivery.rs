@@ -1,7 +1,6 @@
 //! Checks whether the peer of a connection has received all bytes that were sent.
 //!
-//! When `send` returns, only the kernel has the bytes. A slow peer may get them much later, and
-//! cannot send its next request before.
+//! When `send` returns, only the kernel has the bytes. A slow peer may get them much later.
 
 #![allow(unsafe_code, reason = "the ioctl is made through libc")]
 
@@ -11,8 +10,8 @@ use std::os::fd::AsFd;
 /// Returns whether the send queue of a socket is empty.
 ///
 /// Linux's TCP keeps bytes in the queue until the peer has acknowledged them, and a Unix socket
-/// until the peer has read them. For a Unix socket the number counts memory, so only zero has a
-/// meaning.
+/// until the peer has read them. For a Unix socket the kernel reports the memory of the queue, so
+/// only zero has a meaning.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub(crate) fn is_delivered(fd: impl AsFd) -> io::Result<bool> {
     use std::ffi::c_int;
@@ -29,8 +28,8 @@ pub(crate) fn is_delivered(fd: impl AsFd) -> io::Result<bool> {
     Ok(queued == 0)
 }
 
-/// Returns true, because it is not implemented for other systems. (FreeBSD has `FIONWRITE` for it,
-/// and macOS `SO_NWRITE`.)
+/// Returns true, because this crate implements the check only for Linux. (FreeBSD has `FIONWRITE`
+/// for it, and macOS `SO_NWRITE`.)
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 pub(crate) fn is_delivered(_fd: impl AsFd) -> io::Result<bool> {
     Ok(true)

@@ -1,4 +1,4 @@
-//! Moving bytes from one stream to another without a copy through the process.
+//! Moving bytes from one stream to another, without a copy through the process if they are many.
 
 use std::cell::Cell;
 use std::fmt;
@@ -84,9 +84,9 @@ impl SplicePipe {
     /// Receives what has arrived at a socket, as much as there is room for, and returns the number
     /// of bytes.
     ///
-    /// 0 means that the peer sends no more. The socket is drained only if this fails with
-    /// [`WouldBlock`](io::ErrorKind::WouldBlock). A short read does not show that the socket is
-    /// drained.
+    /// 0 means that the peer sends no more. Only the error
+    /// [`WouldBlock`](io::ErrorKind::WouldBlock) shows that the socket is drained. A short read
+    /// does not.
     ///
     /// # Errors
     ///

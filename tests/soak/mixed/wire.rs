@@ -57,7 +57,7 @@ impl Wire {
         self.stream.shutdown(Shutdown::Write)
     }
 
-    /// Makes the kernel buffer little, so that the server has to wait for this client.
+    /// Shrinks the kernel's receive buffer, so that the server has to wait for this client.
     pub(super) fn shrink_receive_buffer(&self) -> io::Result<()> {
         Ok(set_socket_recv_buffer_size(&self.stream, 64 * 1024)?)
     }

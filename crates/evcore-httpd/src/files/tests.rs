@@ -231,7 +231,7 @@ proptest! {
         paths in prop::collection::vec(prop::collection::vec(component(), 1..6), 1..40)
     ) {
         let tree = Tree::new();
-        // Only Linux follows links within a directory by itself.
+        // Links within the root are followed only if the kernel resolves names, as on Linux.
         let modes = [(0, false), (40, true)];
         for (links, resolves_links) in &modes[..if cfg!(target_os = "linux") { 2 } else { 1 }] {
             let mut files = tree.files(*resolves_links);
@@ -296,8 +296,8 @@ fn no_race_of_renames_leads_outside() {
                 files.root = files.root.walked();
             }
             let (mut served, mut tries) = (0, 0);
-            // The kernel gives up if each of its attempts meets a rename, so many tries in a row
-            // may find no file.
+            // A try finds no file if `d` is the link at that moment, or if a rename disturbs all
+            // attempts to resolve the name. So many tries in a row may find none.
             while tries < 3_000 || served == 0 && tries < 1_000_000 {
                 files.close_cached();
                 let found = content(&mut files, "/files/d/a");
@@ -307,7 +307,7 @@ fn no_race_of_renames_leads_outside() {
             }
             served
         });
-        is_done.store(true, Relaxed); // even a panic would wait for the other thread
+        is_done.store(true, Relaxed); // before the asserts: a panic waits for the other thread
         assert_eq!(others, [""; 0]);
         assert!(!served.contains(&0), "no file was found: {served:?}");
     });
