@@ -217,8 +217,8 @@ fn closed_descriptors_do_not_starve_ready_ones(fixture: &mut Fixture) {
 }
 
 /// Calls `change` before each of many waits with a small buffer. One of any two waits must report
-/// key 0, which is ready. One of any `2 * (capacity + 1)` waits must report each other key, as an
-/// error.
+/// key 0, which is ready. Each of the other keys must be reported, as an error, by one of any
+/// `2 * (capacity + 1)` waits.
 fn expect_neither_to_starve(
     fixture: &mut Fixture,
     capacity: u64,

@@ -1,5 +1,5 @@
 //! Exclusive wake-ups: a client wakes one of several pollers that share a listener. A backend
-//! without them refuses the registration.
+//! without exclusive wake-ups refuses the registration.
 
 use std::io::Write;
 

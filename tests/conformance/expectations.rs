@@ -192,7 +192,7 @@ impl Backend {
         }
     }
 
-    /// Returns whether the backend watches only low numbers.
+    /// Returns whether the backend watches only descriptors with low numbers.
     pub(crate) fn has_sets(self) -> bool {
         match self {
             Self::Select => true,

@@ -7,7 +7,7 @@
 //! that may be reported.
 //!
 //! A second model has a buffer that is too small, and changes that are refused before each wait. It
-//! checks that no kernel's wake is reported late, and that no ready socket waits for long.
+//! checks that a kernel's backend reports no wake late, and that no ready socket waits for long.
 
 use std::{
     io::{Read, Write},

@@ -34,7 +34,8 @@ pub(crate) trait Platform: fmt::Debug + Send + Sync {
     /// Closes `old`, and makes a new pair, whose second socket has the number of `old`.
     fn succeed(&self, old: Socket) -> (Socket, Socket);
 
-    /// Moves a socket to the `nth` of the numbers that no other socket gets after its close.
+    /// Moves a socket to the `nth` of the numbers that no other socket gets, even after this socket
+    /// is closed.
     fn with_a_number_of_its_own(&self, socket: Socket, nth: i32) -> Socket;
 
     /// Many sockets, which become full and empty together.

@@ -19,8 +19,8 @@ const DESKTOP: Screen = Screen {
     scale: 1,
 };
 
-/// Selectors of elements whose text must have enough contrast. `SHAPES` has selectors of elements
-/// with the property whose colour must have enough contrast.
+/// Selectors of elements whose text must have enough contrast. `SHAPES` has selectors, each with
+/// the CSS property whose colour must have enough contrast.
 const TEXTS: [&str; 12] = [
     "h1", "h2", "#facts", "#state", "#pause", ".name", ".values", ".key", "thead th", "td",
     "footer", "summary",

@@ -1,4 +1,5 @@
-//! The example `proxy`, which forwards bytes and ends in both directions, and has timeouts.
+//! The example `proxy`, which forwards bytes and the end of a stream in both directions, and has
+//! timeouts.
 
 use std::{
     io::{ErrorKind, Read, Write},

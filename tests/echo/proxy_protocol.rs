@@ -35,7 +35,7 @@ fn expect_clients_reported(receiver: SocketAddr) {
         let from = Ipv4Addr::new(127, 0, 0, last);
         let mut client = Client::connect_from(from, proxy.address());
         let expected = SocketAddr::from((from, client.local_port())).to_string();
-        // The second request has no header before it.
+        // Only the first request has the PROXY header before it.
         for _ in 0..2 {
             assert_eq!(client.get("/").text(), expected);
         }

@@ -29,12 +29,12 @@ pub(crate) enum Config {
     LeastLoadedNoProbe,
     /// A poller without exclusive wake-ups, so that workers near the least load share the lock.
     LeastLoadedLock,
-    /// Like `LeastLoadedLock`, without probes. A worker that is refused the lock tries again only
-    /// when notified.
+    /// Like `LeastLoadedLock`, without probes. A worker that is refused the lock does not wake up
+    /// by itself to try again.
     LeastLoadedLockNoProbe,
 }
 
-/// The phase of its life in which a worker dies.
+/// The phase of a worker's life in which it dies.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Phase {
     /// After the start.
@@ -92,8 +92,9 @@ impl Config {
         policy.with_delay(self.delay())
     }
 
-    /// The capacity of each worker. A first worker with two clients is full. For `MutexHandoff`
-    /// both are small, because with so few clients only a full worker hands the lock over.
+    /// The capacity of each worker, in clients. The first worker is full with two clients. For
+    /// `MutexHandoff` both workers are, because a run has few clients, and only a full worker then
+    /// hands the lock over.
     pub(crate) fn capacities(self) -> [u32; 2] {
         match self {
             Self::MutexHandoff => [2, 2],

@@ -1,10 +1,10 @@
 //! A worker kills itself at each failpoint in turn, under each policy, and all clients are served.
 //!
-//! In run `k`, the first worker that hits its `k`-th failpoint dies there, by SIGKILL. It is
-//! replaced only if each worker has a listener of its own. The runs go on with `k` = 0, 1, 2 and so
-//! on. Further runs cover each kind of failpoint (see [`failpoint`]): the first worker that hits
-//! one of that kind dies. All runs are made for a worker that serves, for one that shuts down
-//! gracefully, and for one that stops at once.
+//! In run `k` (0, 1, 2 and so on), the first worker that has hit `k` failpoints dies at its next
+//! one, by SIGKILL. It is replaced only if each worker has a listener of its own. Further runs
+//! cover each kind of failpoint (see [`failpoint`]): the first worker that hits one of that kind
+//! dies. All runs are made for a worker that serves, for one that shuts down gracefully, and for
+//! one that stops at once.
 //!
 //! Without arguments this program runs the tests. They start it again as the server of each run, in
 //! a process with a single thread.

@@ -15,7 +15,8 @@ const DELAY: Duration = Duration::from_millis(50);
 const KILLS: usize = 20;
 const STOPS: usize = 5;
 
-/// Starts eight workers, so that each is killed only a few times, and its replacement starts soon.
+/// Starts eight workers, so that only a few workers are killed in each slot, and replacements start
+/// soon.
 fn start(policy: &str) -> Server {
     let workers = ["--workers", "8"];
     let delay = DELAY.as_millis().to_string();

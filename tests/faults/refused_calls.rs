@@ -122,9 +122,9 @@ fn a_ring_that_is_busy_for_now_ends_no_worker_and_no_connection() {
         }
         assert_eq!(server.worker_pids(), workers, "{error}");
         assert!(has_injected(&trace), "{error}");
-        // The server ends before the tracer. A tracer that ends within an injected call leaves
-        // ENOSYS as its result. A tracer that ends when it has just seen a signal loses this
-        // signal.
+        // The server must end before the tracer. If a tracer ends within an injected call, the
+        // result of the call is ENOSYS. If a tracer ends when it has just seen a signal, the signal
+        // is lost.
         drop(server);
         // An ended process has no command line, even before its new parent has waited for it.
         let line = |pid: &u32| fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
@@ -135,7 +135,7 @@ fn a_ring_that_is_busy_for_now_ends_no_worker_and_no_connection() {
     }
 }
 
-/// Returns whether strace has made a call fail. It writes a line when the call has returned.
+/// Returns whether strace has made a call fail. strace writes a line when the call has returned.
 fn has_injected(trace: &Path) -> bool {
     fs::read_to_string(trace).is_ok_and(|trace| trace.contains("(INJECTED)"))
 }

@@ -87,7 +87,8 @@ fn handle(step: Step, ev: &mut EventLoop, clients: &mut Clients) {
                     client.stays &= !line.starts_with(b"go");
                     let mut answer = format!("{} ", std::process::id()).into_bytes();
                     answer.extend(line);
-                    // A client has at most one short line under way.
+                    // The socket has room: lines are short, and a client reads each answer before
+                    // it ends its next line.
                     assert_eq!(stream.send(ev, &answer).ok(), Some(answer.len()));
                 }
             };

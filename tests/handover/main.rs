@@ -1,7 +1,7 @@
 //! Connections that move to the successor of a worker, with `evcore-serve` in real processes.
 //!
-//! Without arguments this program runs the tests. They start it again as the server, which is a
-//! process with a single thread.
+//! Without arguments this program runs the tests. They start it again as the server, because the
+//! process of a server must have a single thread when it starts its workers.
 
 #[cfg(target_os = "linux")]
 mod lines;

@@ -376,8 +376,8 @@ fn a_successor_without_room_refuses_and_the_clients_come_back() {
     wait_for(&server, "0 handed over, 0 arrived, 40 taken back", 1);
 }
 
-/// Reloads, and suspends the successor by SIGSTOP before the old worker receives its stop. Returns
-/// the process ids of the old worker and of the successor.
+/// Reloads, and suspends the successor by SIGSTOP before the old worker begins to stop. Returns the
+/// process ids of the old worker and of the successor.
 fn with_a_stopped_successor(server: &Server) -> (u32, u32) {
     let old = server.worker_pids()[0];
     signal_to(old, Signal::STOP);

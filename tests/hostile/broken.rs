@@ -2,8 +2,9 @@
 
 use evcore_tests::{Client, Server};
 
-/// Beginnings of exchanges. The first [`INCOMPLETE`] ones are incomplete requests. The last one is
-/// a complete request, whose response waits for a timer.
+/// Beginnings of exchanges. The first [`INCOMPLETE`] ones are incomplete requests. The others are
+/// complete requests: one with a large response, and at the end one whose response waits for a
+/// timer.
 const MIDDLES: [&str; 6] = [
     "GET / HT",
     "GET / HTTP/1.1\r\nHost: t\r\nX: ",
@@ -15,6 +16,7 @@ const MIDDLES: [&str; 6] = [
 
 const INCOMPLETE: usize = 4;
 
+/// Number of clients for each beginning.
 const EACH: usize = 4;
 
 /// Number of bodies of the maximum size for which the server has memory: one for each client that

@@ -306,8 +306,8 @@ const HOSTS_AND_TARGETS: &[Case] = &[
     case("a tunnel to a path", "CONNECT / HTTP/1.1\r\nHost: t\r\n", b"\r\n", Refused(405)),
     case("a tunnel with a body", "CONNECT t:80 HTTP/1.1\r\nHost: t:80\r\n", b"Content-Length: 5\r\n\r\nhello", Refused(405)),
     case("a target with two slashes", "GET //other/ HTTP/1.1\r\nHost: t\r\n", b"\r\n", Served(404)),
-    // An asterisk is the server as a whole (RFC 9110, section 9.3.7). For other methods it is
-    // invalid.
+    // The target `*` means the server as a whole (RFC 9110, section 9.3.7). For methods other than
+    // OPTIONS it is invalid.
     case("an asterisk", "OPTIONS * HTTP/1.1\r\nHost: t\r\n", b"\r\n", Served(200)),
     case("an asterisk with a body", "OPTIONS * HTTP/1.1\r\nHost: t\r\n", b"Content-Length: 5\r\n\r\nhello", Served(200)),
     case("an asterisk for another method", "GET * HTTP/1.1\r\nHost: t\r\n", b"\r\n", Served(404)),

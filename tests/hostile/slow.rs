@@ -10,8 +10,8 @@
 //! the worker runs from one response to the next. On a busy machine, the time on the clock varies
 //! too much.
 //!
-//! Everything runs on one CPU, because the result would otherwise depend on the CPUs on which the
-//! kernel places the two servers.
+//! This comparison runs on one CPU, because the result would otherwise depend on the CPUs on which
+//! the kernel places the two servers.
 
 use std::{
     fs::{self, File},
@@ -41,9 +41,10 @@ const REQUESTS: usize = 1000;
 /// Number of requests on a connection before the next connection is opened.
 const KEPT: usize = 50;
 
-/// The highest allowed ratio. A ratio of some 2 is expected, because the server reads or writes
-/// once for the slow client that acts, which costs at most as much as a request. The other 1,999
-/// clients cost nothing meanwhile.
+/// The highest allowed ratio of the worker's time for a request with slow clients to its time
+/// without them. A ratio of some 2 is expected, because the server reads or writes once for the
+/// slow client that acts, which costs at most as much as a request. The other 1,999 clients cost
+/// nothing meanwhile.
 const RATIO_MAX: f64 = 4.0;
 
 /// A timeout longer than the test, because slow clients must stay.
@@ -127,8 +128,8 @@ impl Kind {
             Self::Heads => "GET / HTTP/1.1\r\nX: ",
             Self::Bodies => "POST /echo HTTP/1.1\r\nHost: t\r\nContent-Length: 10000\r\n\r\n",
             Self::Readers => {
-                // The kernel keeps some MB for each TCP connection to this machine, and less for a
-                // Unix socket.
+                // The kernel buffers some MB for each TCP connection to this machine, and less for
+                // a Unix socket.
                 let mut stream = UnixStream::connect(socket).expect("the server listens");
                 let request = b"GET /bytes/1000000000 HTTP/1.1\r\nHost: t\r\n\r\n";
                 stream.write_all(request).expect("there is room");

@@ -47,8 +47,8 @@ fn a_dashboard_client_that_never_reads_is_closed() {
     let mut client = server.connect();
     let requests = "GET /dashboard.js HTTP/1.1\r\nHost: test\r\n\r\n\
                     GET /status.json HTTP/1.1\r\nHost: test\r\n\r\n";
-    // The responses are more bytes than the buffers of both sockets take. Most of the requests are
-    // refused when the server closes.
+    // The responses are more bytes than the buffers of both sockets take. Requests that are not yet
+    // sent when the server closes the connection are lost.
     client.send_lossy(requests.repeat(20_000));
     server.wait_for_status("the connection is closed", |status| status.active == 1);
     assert_eq!(server.connect().get("/dashboard").status, 200);

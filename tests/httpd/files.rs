@@ -55,7 +55,7 @@ fn request(method: &str, target: &str, lines: &str) -> String {
 
 /// Bytes whose pattern shows a lost or misplaced piece.
 pub(super) fn content(length: usize) -> Vec<u8> {
-    // A prime does not divide the size of a piece.
+    // The period is a prime, so the size of a piece is not a multiple of it.
     let period: Vec<u8> = (0..65_521_usize)
         .map(|n| (n / 251 + n).to_le_bytes()[0])
         .collect();

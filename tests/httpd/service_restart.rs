@@ -30,7 +30,7 @@ use rustix::{
 /// The name under which the server stores its listeners.
 const LISTENER: &str = "evcore-listener";
 
-/// A service manager with a store for this many descriptors.
+/// A service manager with a store for `max` descriptors.
 struct Manager {
     path: PathBuf,
     max: usize,

@@ -62,7 +62,8 @@ impl fmt::Display for Run {
 }
 
 impl Run {
-    /// Panics if the server loses more than the table allows, panics, hangs or spins.
+    /// Makes the run, and returns its cost. Panics if the server loses more than the table allows,
+    /// panics, hangs or spins.
     pub(super) fn make(&self) -> Cost {
         let stage = Stage::new();
         let options = |server: Option<&Server>| self.options(&stage.files(server));

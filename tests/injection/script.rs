@@ -10,10 +10,10 @@ use super::{
     wait::{becomes_true, wait_for},
 };
 
-/// Size of a response that takes more than one write.
+/// Size in bytes of a response that takes more than one write.
 const LARGE: usize = 300_000;
 
-/// Size of a body that takes more than one read.
+/// Size in bytes of a body that takes more than one read.
 const BODY: usize = 100_000;
 
 /// The name and the content of a file that is served.
@@ -145,7 +145,7 @@ impl<'a> Script<'a> {
     }
 }
 
-/// Waits until all workers serve, none of which is in `ended`.
+/// Waits until all workers serve, and none of them is in `ended`.
 pub(super) fn wait_for_workers(server: &Server, ended: &HashSet<u32>) {
     wait_for("all workers serve", || {
         let pids: HashSet<u32> = server.worker_pids().into_iter().collect();

@@ -73,7 +73,7 @@ impl Stage {
         server
     }
 
-    /// Starts the server under strace. An error is its exit code and its log.
+    /// Starts the server under strace. An error has the server's exit code and its log.
     pub(super) fn start_under(&self, options: &[String]) -> Result<Server, (Option<i32>, String)> {
         let mut command = httpd_under(options);
         self.options(&mut command);

@@ -9,7 +9,7 @@ use std::{
 use evcore_tests::{Client, Server, SetOnDrop, assert_within, eventually, signal_to};
 use rustix::process::Signal;
 
-/// A connection to each of the two workers. While one is blocked, the other accepts.
+/// A connection to each of the two workers. While one worker is blocked, the other accepts.
 fn one_of_each(server: &Server) -> (Client, Client) {
     let mut first = server.connect();
     let pid = first.worker();
@@ -79,7 +79,8 @@ fn the_accept_mutex_is_not_stuck_with_a_dead_worker() {
     for poller in ["epoll", "poll", "select"] {
         let server = start_with(poller, "mutex");
         for _ in 0..5 {
-            // On poll and select, a worker that has just accepted holds the lock while it waits.
+            // A worker that has just accepted usually gets the lock again, and holds it while it
+            // waits.
             let killed = server.connect().worker();
             signal_to(killed, Signal::KILL);
             let killed_at = Instant::now();
@@ -154,7 +155,7 @@ fn the_counters_of_a_dead_worker_stay_and_its_gauges_do_not() {
     for client in &mut clients {
         assert_eq!(client.get("/").status, 200);
     }
-    // A worker publishes at the end of each turn.
+    // A worker publishes its numbers at the end of each turn.
     server.wait_for_status("all is counted", |status| {
         status.accepts == 11 && status.requests > 10 && status.waiting == 10
     });
@@ -164,7 +165,7 @@ fn the_counters_of_a_dead_worker_stay_and_its_gauges_do_not() {
     server.wait_for_status("only the client that asks is left", |status| {
         status.active == 1
     });
-    // Numbers of another worker may be read while it writes them.
+    // The numbers may not add up if they are read while their worker writes them.
     server.wait_for_status("what was counted is kept, and adds up", |status| {
         status.accepts > 11
             && status.requests > 10

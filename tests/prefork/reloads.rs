@@ -20,7 +20,8 @@ use crate::stops::LAST_REQUEST;
 /// time.
 const DELAY: Duration = Duration::from_millis(500);
 
-/// Connects one client after another until `is_over` is set. Each must be served in time.
+/// Connects one client after another until `is_over` is set, and returns their number. Each must be
+/// served in time.
 pub(crate) fn visit(address: SocketAddr, is_over: &AtomicBool) -> u32 {
     let mut visits = 0;
     while !is_over.load(Relaxed) {
@@ -65,9 +66,9 @@ fn reloads_lose_no_client(reloads: usize, options: &[&str]) {
     });
 }
 
-/// Keeps a connection busy until the end, and continues on another one when the server announces
-/// the end of the first. Returns the number of connections, and the number of requests that were
-/// lost because they came late.
+/// Keeps a connection busy until `is_over` is set. Continues on another one when the server
+/// announces the end of the first. Returns the number of connections, and the number of requests
+/// that were lost because they came late.
 fn keep_busy(address: SocketAddr, is_over: &AtomicBool) -> (u32, u32) {
     let connect = || Client::try_connect(address).expect("no client is refused");
     let (mut client, mut connections, mut late) = (connect(), 1, 0);
@@ -447,8 +448,7 @@ fn stuck_threads_are_logged_and_reloads_are_refused() {
     let server = Server::start(&options);
     let is_refused = || server.log().contains("reload: Stuck: no new workers");
     let mut blocked = Vec::new();
-    // The fourth reload or a later one is refused, because a request may come too late to block its
-    // thread.
+    // The fourth reload is refused, or a later one if a request comes too late to block its thread.
     for reloads in 1.. {
         let mut client = server.connect();
         assert_eq!(client.get("/").status, 200);

@@ -76,7 +76,8 @@ fn read_and_ask_again(mut client: Client) -> (Duration, Result<(), String>) {
 fn stop_and_read_on(server: &mut Server, stop: (Signal, u32)) -> (Duration, Result<(), String>) {
     let (signal, idle_ms) = stop;
     let slow: Vec<_> = (0..CLIENTS).map(|_| slow_reader(server)).collect();
-    // This connection becomes idle later than the slow readers, so the server closes it later.
+    // This connection becomes idle later than those of the slow readers. A server that closes them
+    // as idle would close them before this one.
     let mut witness = connect(server);
     assert_eq!(witness.get("/").status, 200);
     let mut sleeper = connect(server);

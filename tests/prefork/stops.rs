@@ -135,7 +135,7 @@ fn quit_serves_the_next_request_after_a_response_under_way() {
             let answered = Instant::now();
             let response = client.response();
             assert!(!response.closes(), "it was begun before QUIT");
-            // This gives a worker the time to close the connection too early.
+            // This gives a faulty worker time to close the connection too early.
             std::thread::yield_now();
             let last = last_answer(&mut client);
             let took = answered.elapsed();

@@ -151,9 +151,9 @@ struct ScriptBuilder<'a> {
     leaves: bool,
     closes: bool,
     replaces: usize,
-    /// Upper bound on the times in which the client sends no complete request.
+    /// Upper bound on the longest time in which the client sends no complete request.
     silence_max: Duration,
-    /// Upper bound on the time since the client has sent a complete request.
+    /// Upper bound on the time since the client's last complete request.
     silence: Duration,
     /// The time in which the client does not read.
     stall_max: Duration,

@@ -115,8 +115,8 @@ impl Config {
         let (budgets, timers) = if rng.below(2) == 0 {
             (Budgets::default(), Timers::Wheel)
         } else {
-            // There is no wheel here, because each of its pauses counts against the budget as a
-            // timer does.
+            // A wheel is not used here, because a pause of its phase counts against the budget as
+            // a timer does.
             (small(), [Timers::Tree, Timers::Heap][rng.index(2)])
         };
         let (policy, own_listeners) = policy(rng);
@@ -237,7 +237,7 @@ fn capabilities(rng: &mut Rng) -> Capabilities {
     capabilities
 }
 
-/// Small budgets, which are used up now and then.
+/// Small budgets, which some turns use up.
 fn small() -> Budgets {
     Budgets {
         batch: 3,

@@ -8,11 +8,11 @@ use evcore::{Budgets, Stats, Timer, Token};
 
 const NS_PER_MS: u64 = 1_000_000;
 
-/// Maximum time by which a wait may end late, because a worker takes a while until it runs.
+/// Maximum time by which a wait may end late, because a woken worker does not run at once.
 const WAKE_LATENCY_MAX: Duration = Duration::from_millis(1);
 
-/// Maximum number of turns until a post by a handle is delivered. Batches may be small, and waits
-/// interrupted.
+/// Maximum number of turns until a post by a handle is delivered. It is above 1, because batches
+/// may be small and waits may be interrupted.
 const REMOTE_POST_TURNS_MAX: u64 = 20;
 
 #[derive(Debug)]
@@ -37,7 +37,7 @@ pub(crate) enum Precision {
     Full,
     /// Only the turn of a timer can be checked, because the clock jumps during waits.
     Turns,
-    /// Nothing can be checked, because the clock is coarse.
+    /// No lateness can be checked, because the clock is coarse.
     None,
 }
 
@@ -147,8 +147,9 @@ impl InvariantChecker {
         self.wait = None;
     }
 
-    /// Checks an eviction: the connection must be idle, and for the longest time. Connections that
-    /// became idle in a shutdown have an order of their own, because they get no grace.
+    /// Checks an eviction: the connection must be the one that has been idle for the longest time.
+    /// Connections that became idle in a shutdown have an order of their own, because they get no
+    /// grace.
     pub(crate) fn check_evicted(&mut self, token: Token) {
         let since = self.entry(token).idle.take();
         let since = since.unwrap_or_else(|| panic!("{token} is evicted, and is not idle"));

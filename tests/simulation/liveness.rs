@@ -16,8 +16,8 @@ use crate::{
 /// Time that exceeds a turn, a client's call and a wake-up together.
 const AT_ONCE: Duration = Duration::from_millis(50);
 
-/// The pause of a worker without descriptors. The delay of every policy has the same length, except
-/// in `Config::notifying`, where no check allows for a delay.
+/// The backoff of a worker without free descriptors. The delay of every policy has the same length,
+/// except in `Config::notifying`, where no check allows for a delay.
 const PAUSE: Duration = Duration::from_millis(500);
 
 #[derive(Clone, Copy, Debug)]

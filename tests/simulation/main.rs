@@ -231,7 +231,7 @@ fn every_notification_is_followed() {
     });
 }
 
-/// The last client comes after a rest, while all workers except one are paused.
+/// When the last client comes, the group may be at rest, and all workers except one are paused.
 #[test]
 fn a_group_at_rest_meets_every_client() {
     check("a_group_at_rest_meets_every_client", 0..100, |sim| {

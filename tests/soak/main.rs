@@ -1,9 +1,10 @@
 //! Servers under load while their workers are killed or replaced. Only sessions of killed workers
 //! are lost.
 //!
-//! Each load lasts one second, but [`mixed`] lasts 10 seconds. The environment variable
-//! `SOAK_SECONDS` changes both. A load is repeated until at least [`A_SECOND`] workers were killed,
-//! or reloads were done, for each of its seconds.
+//! Each load of this file lasts one second, and [`mixed`] lasts 10 seconds. The environment
+//! variable `SOAK_SECONDS` changes both. A load of this file is repeated until all its runs
+//! together have had at least [`A_SECOND`] kills or reloads for each second of one run. [`moves`]
+//! and [`peers`] have variables of their own.
 //!
 //!     SOAK_SECONDS=60 cargo test --release -p evcore-tests --test soak -- \
 //!         --nocapture --test-threads 1
@@ -42,10 +43,10 @@ fn proxy(to: SocketAddr, workers: &str) -> Server {
     Server::from_command(command, 1)
 }
 
-/// The least number of kills or reloads for each second of a load.
+/// The least number of kills or reloads of a load, for each second of one run.
 const A_SECOND: usize = 2;
 
-/// The most times that a load is repeated. On a busy machine a kill may take a second.
+/// The most runs of a load. On a busy machine a kill may take a second.
 const LOADS_MAX: usize = 20;
 
 fn seconds() -> usize {

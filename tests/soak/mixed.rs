@@ -47,8 +47,8 @@ const CLIENTS: u64 = 12;
 
 const ROUND: Duration = Duration::from_secs(60);
 
-/// The least disturbances of the second server in a round. Disturbances that are still missing are
-/// made when the time of the round is over.
+/// The disturbances that the second server has at least in each round. Those that are still missing
+/// when the time of the round is over are made then.
 const DUE: [Disturbance; 3] = [Disturbance::Kill, Disturbance::Kill, Disturbance::Reload];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,7 +68,8 @@ fn mixed_load_survives_kills_reloads_and_upgrades() {
     let random = || RandomState::new().hash_one(()) % 1_000_000;
     let seed =
         env::var("SOAK_SEED").map_or_else(|_| random(), |text| text.parse().expect("a seed"));
-    // The masters after an upgrade are orphans. Their exit status is checked too.
+    // After an upgrade, the new master is an orphan. This process adopts it, to check its exit
+    // status.
     set_child_subreaper(Some(getpid())).expect("it is allowed");
     let mut soak = Soak {
         seed,

@@ -4,13 +4,13 @@
 //! Some clients are always busy, some are idle, and some are in the middle of a request head. They
 //! compare each response with the request. wrk and ab have clients of their own. `ss` lists the
 //! same ports of clients as before, and the server has accepted no other client. At the end, each
-//! worker has the descriptors that it had before the first client.
+//! worker has as many descriptors of each kind as the first workers had before the load.
 //!
 //!     SOAK_RELOADS=1000 SOAK_UPGRADES=100 SOAK_KILLS=1000 \
 //!         cargo test --release -p evcore-tests --test soak moves -- --nocapture --test-threads 1
 //!
-//! The numbers are for each policy. `SOAK_POLICIES=mutex,off` chooses some policies, so that a run
-//! can be split into parts.
+//! A test of several policies or pollers does this many reloads or upgrades under each of them.
+//! `SOAK_POLICIES=mutex,off` chooses some policies, so that a run can be split into parts.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet},
@@ -43,7 +43,7 @@ use super::{
 
 const WORKERS: usize = 2;
 
-/// Number of clients of each thread that keeps its clients busy.
+/// Number of clients of each of the two threads that keep clients busy.
 const BUSY: usize = 20;
 
 pub(super) fn number(variable: &str, default: usize) -> usize {
@@ -180,8 +180,8 @@ impl Site {
         assert!(!log.contains("do not move"), "{log}");
     }
 
-    /// Ends all clients, and checks that each worker, and the first master, has the descriptors
-    /// that it had at the start.
+    /// Ends all clients, and checks that each worker has as many descriptors of each kind as the
+    /// first workers had at the start. Checks the master too, unless it was replaced.
     fn check_descriptors(&self, clients: Vec<Visitor>) {
         drop(clients);
         // A channel from worker to worker stays open for a while.
@@ -359,7 +359,8 @@ fn moves_on_other_pollers_and_a_unix_socket_reconnect_no_client() {
     let times = number("SOAK_RELOADS", 10);
     let mut site = Site::start("moves-unix", &[], true);
     stay_connected(&mut site, 500, times, |site| site.reload());
-    // This process has too many descriptors to try select itself, which every system permits.
+    // Select is not checked: every system permits it, and this process has too many descriptors for
+    // the check.
     let is_permitted = |kind: &&BackendKind| **kind == BackendKind::Select || is_permitted(**kind);
     for poller in BackendKind::available().iter().filter(is_permitted) {
         let poller = poller.to_string();

@@ -113,14 +113,16 @@ fn haproxy(directory: &Scratch) -> Peer {
 
 #[derive(Default)]
 struct Row {
-    /// Number of times that clients had to connect again, because the connection was closed, or the
-    /// server announced its end: clients that were busy, idle, and halfway through a request head.
+    /// Number of times that busy clients had to connect again, because the server closed the
+    /// connection, or announced its end.
     busy: usize,
+    /// The same number for idle clients.
     idle: usize,
+    /// The same number for clients in the middle of a request head.
     halfway: usize,
     /// Number of old workers that were still alive a second after the signal.
     lingering: usize,
-    /// The longest time until the old workers had ended, if all did.
+    /// The longest time until the old workers had ended, if all ended within [`WATCHED`].
     ended_after: Option<Duration>,
     /// The 99th percentile of a busy client's wait in a quiet second, and in the seconds after the
     /// signals.
@@ -193,7 +195,8 @@ fn connect(address: SocketAddr) -> Client {
     client.expect("just waited for")
 }
 
-/// Returns how often a client had to connect again, and the waits of each phase.
+/// Keeps clients busy. Returns how often they had to connect again, and their waits in each of the
+/// phases [`QUIET`] and [`RELOAD`].
 fn keep_busy(address: SocketAddr, phase: &AtomicUsize) -> (usize, [Vec<Duration>; 2]) {
     let mut clients = Clients::connect(address, BUSY, "");
     let (mut again, mut waits) = (0, [Vec::new(), Vec::new()]);

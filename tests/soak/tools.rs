@@ -26,8 +26,8 @@ pub(super) struct Iperf3Report {
     pub(super) error: Option<String>,
 }
 
-/// Starts wrk with 32 connections, unless the options have another number; `None` if it is not
-/// installed.
+/// Starts wrk with 32 connections, unless the options have another number. Returns `None` if wrk is
+/// not installed.
 pub(super) fn wrk(
     server: SocketAddr,
     seconds: usize,
@@ -45,8 +45,8 @@ pub(super) fn wrk(
     }))
 }
 
-/// Starts ab with this many kept connections; `None` if it is not installed. ab fails at the first
-/// reset.
+/// Starts ab with this many kept connections. Returns `None` if ab is not installed. ab fails at
+/// the first reset.
 pub(super) fn ab(
     server: SocketAddr,
     seconds: usize,
@@ -54,8 +54,8 @@ pub(super) fn ab(
 ) -> Option<Receiver<HttpReport>> {
     let mut command = installed("ab")?;
     command.args(["-q", "-k", "-c", &connections.to_string()]);
-    // ab allocates memory for this many requests at its start. The option comes last, because `-t`
-    // sets it.
+    // ab allocates memory for the number of requests (`-n`) at its start. `-n` comes last, because
+    // `-t` sets this number too.
     command.args(["-t", &seconds.to_string(), "-n2000000"]);
     command.arg(format!("http://{server}/"));
     Some(report(command, |text| HttpReport {

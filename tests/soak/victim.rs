@@ -1,4 +1,4 @@
-//! Kills of workers, and the number of sessions of each.
+//! Kills of workers, and the number of sessions of each worker.
 
 use std::{collections::HashSet, fs};
 
@@ -73,7 +73,7 @@ fn sessions(pid: u32, port: u16) -> u64 {
     clients_of(pid, port).len() as u64
 }
 
-/// The ports of the clients whose connections to a port a worker has open.
+/// Returns the ports of the clients that are connected to a worker at the server's port `port`.
 pub(super) fn clients_of(pid: u32, port: u16) -> HashSet<u16> {
     let files = fs::read_dir(format!("/proc/{pid}/fd"))
         .into_iter()

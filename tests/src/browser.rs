@@ -1,4 +1,4 @@
-//! Headless Chromium, driven through `chromedriver` by the W3C's protocol for it (`WebDriver`).
+//! Headless Chromium, driven through `chromedriver` by the W3C's protocol `WebDriver`.
 //!
 //! The client is written by hand, because the crates for this protocol bring an async runtime, an
 //! HTTP client and TLS.
@@ -15,8 +15,8 @@ use serde_json::{Value, json};
 
 use crate::{Client, PATIENCE, Scratch, eventually, is_installed};
 
-/// Options of a browser without a screen. It runs in a container, which may not allow its sandbox,
-/// and connects to no host of its maker.
+/// Options of a browser without a screen. The sandbox is off, because a container may forbid it.
+/// The browser connects to no host of its vendor.
 const OPTIONS: [&str; 11] = [
     "--headless",
     "--no-sandbox",
@@ -172,8 +172,8 @@ impl Browser {
     }
 
     /// Returns the elements whose colour has too little contrast with the page's background (WCAG
-    /// 2.2), each as its selector and its colour. The limit is 4.5 for `texts`, and 3 for `shapes`,
-    /// whose elements are selectors with the property that has the colour.
+    /// 2.2), each as its selector and its colour. `texts` are selectors; their limit is 4.5.
+    /// `shapes` are selectors, each with the CSS property that has the colour; their limit is 3.
     ///
     /// # Panics
     ///
@@ -261,7 +261,7 @@ impl Browser {
 
 /// Starts `chromedriver` on a free port. The driver and the browser leave files in `directory`.
 ///
-/// The driver ends if its port is free for only one of IPv4 and IPv6, so this tries again.
+/// The driver ends if its port is free for only one of IPv4 and IPv6, so this function tries again.
 fn start_driver(directory: &Path) -> (Child, SocketAddr) {
     let mut started = None;
     eventually("chromedriver listens", || {

@@ -87,15 +87,15 @@ impl Client {
         Self::patient(stream)
     }
 
-    /// Connects over IPv4 with a receive buffer of about this size, which is what the kernel
-    /// accepts for a client that does not read.
+    /// Connects over IPv4 with a receive buffer of about this size. The kernel buffers about this
+    /// many bytes for a client that does not read.
     ///
     /// # Panics
     ///
     /// If the connection cannot be made.
     #[must_use]
     pub fn connect_with_receive_buffer(address: SocketAddr, bytes: usize) -> Self {
-        // The buffer must be set before the connection is made, because its size is announced then.
+        // The size must be set before the connection is made, because the handshake announces it.
         Self::connect_with(address, |socket| set_socket_recv_buffer_size(socket, bytes))
     }
 
@@ -301,7 +301,7 @@ impl Client {
         while self.received.len() < length {
             self.receive()?;
         }
-        // `drain` loops over the bytes, which is slow for a large body without optimization.
+        // `drain` loops over the bytes: in an unoptimized build, this is slow for a large body.
         let behind = self.received.split_off(length);
         Ok(mem::replace(&mut self.received, behind))
     }

@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 
 use rustix::process::{Resource, getrlimit, setrlimit};
 
-/// Number of descriptors that is enough for the tests of a program, which run in parallel.
+/// A number of descriptors that is enough for all tests of a test program, which run in parallel.
 const MANY: u64 = 20_000;
 
 /// Sets this process's limit on open descriptors to 20,000, or to the hard limit if that is lower.

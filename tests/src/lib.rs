@@ -1,4 +1,4 @@
-//! Common code of the tests of the whole: the programs as processes, and an HTTP client.
+//! Common code of the tests of whole programs: the programs as processes, and an HTTP client.
 //!
 //! Tests wait for conditions instead of sleeping. A wait fails after [`PATIENCE`], or after a
 //! promised time, which [`assert_within`] extends on a busy machine.

@@ -4,7 +4,7 @@
 
 use std::{fs::File, os::fd::AsRawFd};
 
-/// The number of `cachestat` on most architectures. On the others, the call fails.
+/// The system call number of `cachestat` on most architectures. On the others, the call fails.
 const CACHESTAT: libc::c_long = 451;
 
 /// The number of a file's pages that are in memory; `None` if the kernel does not report it.

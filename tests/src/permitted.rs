@@ -9,7 +9,7 @@ use evcore_testing::unless_refused;
 ///
 /// # Panics
 ///
-/// If the backend does not open for a reason other than a [refusal](unless_refused).
+/// If the backend cannot be opened, and the error is not a [refusal](unless_refused).
 #[must_use]
 pub fn is_permitted(kind: BackendKind) -> bool {
     // A thread of its own opens the poller, because the kernel interrupts the thread that opened an

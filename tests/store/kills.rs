@@ -38,7 +38,8 @@ fn idle_clients_of_a_killed_worker_see_no_close() {
 
 #[test]
 fn ten_thousand_idle_clients_are_served_again() {
-    // On a busy machine it takes more than the default of 65 s until all have connected.
+    // On a busy machine, it takes longer than the default keep-alive timeout of 65 s until all have
+    // connected.
     let long = ["--connections", "11000", "--keepalive-timeout", "600000"];
     let server = start(1, &long);
     let mut clients = connect(&server, 10_000);
@@ -143,7 +144,7 @@ fn no_descriptor_and_no_process_is_left_after_kills() {
     let server = start(2, &[]);
     drop(connect(&server, 60));
     let mut watch = DescriptorWatch::default();
-    // While the server starts, or closes connections, it may stand still for some samples.
+    // While the server starts, or closes connections, some samples in a row may be the same.
     eventually("the server is quiet", || {
         watch.sample(&server).len() == 3 && watch.same == 100
     });
@@ -232,7 +233,7 @@ fn a_kill_during_a_reload_loses_only_clients_of_the_dead() {
             now.len() == 2 && !now.iter().any(|worker| old.contains(worker))
         });
         let mut lost = 0;
-        // In these rounds the kill comes while the new workers start, so the victim's store keeps
+        // In an early round the kill comes while the new workers start, so the victim's store keeps
         // the connections that have not moved yet.
         let is_early = round % 3 == 0;
         let victims = before.iter().filter(|worker| **worker == victim).count();
@@ -315,7 +316,7 @@ fn pending(pid: u32) -> u64 {
     set.map_or(0, |set| u64::from_str_radix(set.trim(), 16).expect("a set"))
 }
 
-/// The worker is suspended before its master stops, so it does not look for its successor.
+/// The worker is suspended before its master stops, so the worker does not look for its successor.
 #[test]
 fn a_worker_that_is_stuck_when_another_binary_takes_over_keeps_its_idle_clients() {
     let mut server = start(1, &[]);
@@ -349,7 +350,7 @@ fn a_worker_that_dies_just_before_another_binary_takes_over_keeps_its_idle_clien
     eventually("the new binary serves", || {
         server.log().matches("listening on").count() == 2
     });
-    // The suspended master sees the death and QUIT at once.
+    // When the suspended master continues, it sees the death and QUIT at the same time.
     signal_to(server.pid(), Signal::STOP);
     eventually("it is stopped", || state(server.pid()) == Some('T'));
     kill(worker);

@@ -49,10 +49,12 @@ struct Seen {
     answers: usize,
     /// Number of connections that ended while their client waited for an answer.
     lost_under_way: usize,
-    /// Number of connections that ended while their client did not wait for an answer.
+    /// Number of idle connections that ended, without those in `lost_just_answered`. A connection
+    /// counts too if its client's next request got no answer.
     lost_idle: usize,
-    /// Number of connections whose last answer came less than [`NOTED`] before the kill. On a busy
-    /// machine a worker may be delayed between an answer and its note that the connection is idle.
+    /// Number of idle connections that ended, and whose last answer came less than [`NOTED`] before
+    /// the kill. On a busy machine a worker may be delayed between an answer and its note that the
+    /// connection is idle.
     lost_just_answered: usize,
 }
 

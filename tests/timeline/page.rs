@@ -50,8 +50,8 @@ impl Page {
         self.text("#at")
     }
 
-    /// Asserts that the console has shown no error since the last call, such as something that the
-    /// page wanted to load.
+    /// Asserts that the console has shown no error since the last call, for example because the
+    /// page tried to load a file.
     pub(crate) fn assert_no_error(&mut self) {
         assert_eq!(self.browser.take_console_errors(), [""; 0]);
     }

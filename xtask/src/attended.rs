@@ -1,5 +1,5 @@
-//! Programs that a person watches: the benchmarks and the demonstration, in release builds, and the
-//! soak, in the build of `cargo xtask test`, whose assertions are on.
+//! Programs that a person watches: the benchmarks, the demonstration and the screenshots, in
+//! release builds, and the soak, in a debug build, which has assertions.
 
 use crate::Result;
 use crate::command::run_attended;
@@ -20,7 +20,7 @@ pub(crate) fn screenshots(workspace: &Workspace) -> Result {
     run(workspace, "evcore-tests", "screenshots", &words)
 }
 
-/// Runs the soak, a test of `tests/soak`, for this many minutes.
+/// Runs the soak, a test in `tests/soak`, for `minutes` minutes.
 pub(crate) fn soak(minutes: &str) -> Result {
     let seconds = 60 * minutes.parse::<u64>()?;
     let line = format!(

@@ -152,7 +152,7 @@ fn captured(text: &str, of: &str) -> Vec<String> {
     found.map(|found| found[1].to_owned()).collect()
 }
 
-/// Headings and addresses of the web are not looked up.
+/// Returns whether a link leads to a file. Headings and web addresses are not looked up.
 fn resolves(document: &str, link: &str) -> bool {
     let path = link.split('#').next().unwrap_or_default();
     let file = fs::canonicalize(Path::new(document).with_file_name(path));
@@ -176,7 +176,7 @@ fn unexplained(tree: &Tree, workspace: &Workspace) -> Vec<String> {
     let glossary = text(tree, GLOSSARY);
     let rows = glossary.lines().filter(|line| line.starts_with("| "));
     let terms = rows.filter_map(|row| row.split('|').nth(1));
-    // A name or a term stands between characters that are no letters.
+    // A blank on each side, so that a name matches only a whole term.
     let terms = terms.map(|term| format!(" {} ", term.replace(['*', '`', ',', '(', ')'], " ")));
     let terms = terms.collect::<String>().to_lowercase();
     let hump = pattern("([a-z])([A-Z])");

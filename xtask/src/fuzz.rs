@@ -4,11 +4,11 @@ use crate::Result;
 use crate::plan::Plan;
 use crate::workspace::{Workspace, names_in, target_dir};
 
-/// Number of seconds for which each target runs at night.
+/// Number of seconds for which each target runs, unless another number is given.
 pub(crate) const SECONDS: u32 = 60;
 
-/// A step for each target, which takes this many seconds. The inputs that a run finds are kept in
-/// the target's corpus, with which the next run begins.
+/// A step for each target, which runs it for `seconds` seconds. The inputs that a run finds are
+/// kept in the target's corpus, with which the next run begins.
 pub(crate) fn plan(workspace: &Workspace, seconds: u32) -> Result<Plan> {
     let dir = target_dir(workspace, "fuzz");
     let add = |plan: Plan, target: String| {

@@ -44,7 +44,7 @@ fn contradicted<'a>(not_run: &'a [String], packages: &str) -> Vec<&'a str> {
         .collect()
 }
 
-/// Splits at punctuation, too.
+/// Splits a line at blanks, and at punctuation other than hyphens.
 fn words(line: &str) -> impl Iterator<Item = &str> {
     let word = |letter: char| letter.is_alphanumeric() || letter == '-';
     line.split(move |letter| !word(letter))

@@ -1,8 +1,8 @@
 //! Everything that CI runs, as one program: `cargo xtask TASK`.
 //!
 //! Most tasks are plans (`plan.rs`): lists of steps, each a command line that can be typed by hand
-//! (`command.rs`). Some check files themselves, and may be steps of a plan. The rest run a program
-//! that a person watches (`attended.rs`).
+//! (`command.rs`). Some check files in this process, and may be steps of a plan. The rest run a
+//! program that a person watches (`attended.rs`).
 //!
 //! A failed step prints the line that it ran. Lines are run without a shell.
 

@@ -86,7 +86,7 @@ fn imported_modules(text: &str) -> Vec<String> {
     names
 }
 
-/// The first words of a list in braces, up to its closing brace.
+/// The first word of each item of a list, up to the closing brace of the list.
 fn items(list: &str) -> Vec<String> {
     let (mut depth, mut start, mut items) = (0, 0, Vec::new());
     for (at, c) in list.char_indices() {

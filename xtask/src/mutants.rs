@@ -1,7 +1,7 @@
 //! Mutants: bugs planted on purpose, each of which a named test must find.
 //!
-//! A mutant is a patch under `tests/mutants`, as `git diff -U1` writes it. Lines before it describe
-//! the bug, and how it is found:
+//! A mutant is a patch under `tests/mutants`, as `git diff -U1` writes it. The lines before the
+//! diff describe the bug, and how it is found:
 //!
 //! ```text
 //! A sentence that describes the bug.
@@ -118,7 +118,8 @@ pub(crate) fn check(workspace: &Workspace, name: &str) -> Result {
     verdict(&output, passed, &found_by).map_err(|what| format!("{patch}: `{test}` {what}").into())
 }
 
-/// Equal files are not written, so that cargo builds only what a patch touches.
+/// Makes `dir` a copy of the tree. Equal files are not written, so that cargo builds only the
+/// crates that a patch changes.
 fn copy_to(dir: &Path) -> Result {
     fs::create_dir_all(dir)?;
     let files = files()?;

@@ -45,7 +45,7 @@ impl Plan {
         self
     }
 
-    /// Leaves out all steps if `line` fails, which looks for what the steps need.
+    /// Leaves out all steps if the command `line` fails, which looks for a program that they need.
     pub(crate) fn needs(self, line: &str, reason: &str) -> Plan {
         if printed(line).is_some() {
             return self;

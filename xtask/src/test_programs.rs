@@ -93,7 +93,7 @@ fn locked<T, R>(mutex: &Mutex<T>, work: impl FnOnce(&mut T) -> R) -> R {
     work(&mut mutex.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// Builds all tests. A failure or a warning prints what the compiler has printed.
+/// Builds all tests. If the build fails or warns, prints the compiler's output.
 ///
 /// # Errors
 ///
@@ -107,8 +107,8 @@ fn build(share: Share) -> Result<Vec<Artifact>> {
     })
 }
 
-/// Reads what cargo has built from its messages. If the build has failed or warned, the error is
-/// what the compiler has printed, or what cargo has if the compiler has printed nothing.
+/// Reads cargo's messages, and returns the artifacts of the build. If the build has failed or
+/// warned, the error is the compiler's output, or cargo's if the compiler has printed nothing.
 fn artifacts(messages: &str, succeeded: bool) -> std::result::Result<Vec<Artifact>, String> {
     let (mut artifacts, mut rendered, mut text) = (Vec::new(), String::new(), String::new());
     for message in Message::parse_stream(messages.as_bytes()) {

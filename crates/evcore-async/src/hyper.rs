@@ -101,8 +101,8 @@ impl Timer for LoopTimer {
     }
 }
 
-/// A sleep for hyper, which requires `Send`. hyper uses a sleep on the thread of its connection. On
-/// another thread, the wrapper panics.
+/// A sleep for hyper, whose sleeps must be `Send`. hyper uses a sleep on the thread of its
+/// connection. On another thread, the wrapper panics.
 struct LoopSleep(SendWrapper<Sleep>);
 
 impl Future for LoopSleep {

@@ -54,7 +54,7 @@ impl<T> JoinHandle<T> {
         self.task.as_ref().expect("it is taken by the drop")
     }
 
-    /// Drops the task's future, unless the task has ended. The handle then returns
+    /// If the task has not ended, drops its future. The handle then returns
     /// [`JoinError::Aborted`]. A task that aborts itself ends after the present poll; if that poll
     /// returns an output, the handle returns the output.
     pub fn abort(&self) {

@@ -119,7 +119,7 @@ mod timeout;
 mod udp_socket;
 mod watched;
 
-// The stream traits of other crates.
+// Uses of streams: copying, the traits of other crates, and clients of `evcore-serve`.
 mod copy;
 #[cfg(feature = "hyper")]
 pub mod hyper;

@@ -122,7 +122,8 @@ impl Shared {
     }
 
     /// Removes a token from the loop, and then drops the owner of its descriptor. If the loop is
-    /// not lent, both wait as an orphan, which wakes no task.
+    /// not lent, token and owner wait as an orphan, which wakes no task; after the executor was
+    /// dropped, the owner is dropped at once, and the token stays in the loop.
     pub(crate) fn end(&self, token: Token, owner: impl Any) {
         let slot = self.slots.borrow_mut().remove(token);
         if has_entered(self.id()) {

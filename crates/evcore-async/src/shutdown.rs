@@ -39,7 +39,7 @@ use crate::slot::{Event, Slot};
 /// # Panics
 ///
 /// A poll outside a runtime panics. So does a poll in another runtime than that of the first poll,
-/// unless that runtime is shutting down.
+/// unless this other runtime is shutting down.
 pub fn shutting_down() -> ShuttingDown {
     ShuttingDown { registration: None }
 }

@@ -51,7 +51,7 @@ pub(crate) struct Event {
 }
 
 pub(crate) struct Signal {
-    /// The end of the pipe to which the signal handler writes.
+    /// The receiving end of the socket pair to which the signal handler writes.
     pub(crate) receiver: UnixStream,
     pub(crate) event: Event,
 }
@@ -123,7 +123,7 @@ impl Source {
 }
 
 impl Signal {
-    /// Empties the pipe, because the loop would otherwise report it again.
+    /// Reads all bytes, because the loop would otherwise report the descriptor again.
     fn on_ready(&mut self) -> Option<Waker> {
         while matches!(self.receiver.read(&mut [0; 64]), Ok(1..)) {}
         self.event.happen()

@@ -77,7 +77,7 @@ impl Stream {
 }
 
 impl<S: Transport + Source> Stream<S> {
-    /// Watches a connection until it is dropped.
+    /// Watches a connection until the result is dropped.
     ///
     /// # Errors
     ///

@@ -79,7 +79,8 @@ impl UdpSocket {
             .await
     }
 
-    /// Limits later sends and receives to this peer. A name is resolved, which blocks.
+    /// Sets the peer: [`send`](Self::send) sends to it, and datagrams that later arrive from other
+    /// addresses are dropped. A name is resolved, which blocks.
     ///
     /// # Errors
     ///

@@ -52,7 +52,7 @@ pub struct Watched<S: 'static> {
 }
 
 impl<S: Source> Watched<S> {
-    /// Watches a descriptor, which must be non-blocking, until it is dropped.
+    /// Watches a descriptor, which must be non-blocking, until the result is dropped.
     ///
     /// # Errors
     ///

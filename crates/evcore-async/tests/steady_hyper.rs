@@ -1,7 +1,7 @@
 //! The steady state of a request to hyper: its allocations are hyper's own.
 //!
-//! The same client and server run on this crate's loop over a pair of sockets, and without a loop
-//! over two queues of bytes in memory.
+//! The same client and server run twice: on this crate's loop, over a pair of sockets; and without
+//! a loop, over two queues of bytes in memory.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;

@@ -286,10 +286,10 @@ fn no_task_is_polled_after_its_end() {
         }));
         yield_now().await;
         let waker = waker.borrow_mut().take().unwrap();
-        waker.wake_by_ref(); // the output still waits
+        waker.wake_by_ref(); // the handle still has the output
         yield_now().await;
         task.await.unwrap();
-        waker.wake_by_ref(); // its token has ended
+        waker.wake_by_ref(); // the token of the task has ended
         // A later task in the same slot is not woken by the waker of the earlier task.
         let polls = Rc::new(Cell::new(0));
         let count = Rc::clone(&polls);
@@ -505,7 +505,7 @@ fn a_slow_task_is_reported_with_its_spawn_location() {
         while began.elapsed() < Duration::from_millis(2) {} // never yields
     });
     runtime.block_on(task.unwrap()).unwrap().unwrap();
-    runtime.block_on(async {}).unwrap(); // ends the turn before
+    runtime.block_on(async {}).unwrap(); // the turn of the task ends
     let slow = runtime.event_loop().instruments().take_slow_turn().unwrap();
     let Some(Record::Ready(token, _)) = slow.longest.as_ref().map(|step| step.kind) else {
         panic!("{slow:?}");

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use std::{collections::HashMap, env, error::Error, thread};
 
 const CAPACITY: u32 = 1024; // connections of each worker
-const PAUSE: Duration = Duration::from_millis(500); // in accepting, after a failed accept
+const PAUSE: Duration = Duration::from_millis(500); // after a failed accept; also the longest wait
 
 fn main() -> Result<(), Box<dyn Error>> {
     let listener = TcpListener::bind(env::args().nth(1).ok_or("usage: foreign_loop ADDRESS")?)?;

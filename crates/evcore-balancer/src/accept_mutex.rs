@@ -86,7 +86,8 @@ impl AcceptMutex {
     ///
     /// The parent calls it after it has reaped the worker and before it starts the replacement. If
     /// the worker still runs, two workers may own the lock.
-    /// [`WorkerGroup::release_dead`](crate::WorkerGroup::release_dead) does the same.
+    /// [`WorkerGroup::release_dead`](crate::WorkerGroup::release_dead) does this for the lock of a
+    /// group.
     #[allow(clippy::must_use_candidate, reason = "callers rarely need the answer")]
     pub fn force_unlock(&self, dead: WorkerId) -> bool {
         // Release: reaping has made the writes of the dead owner visible here, and this makes them

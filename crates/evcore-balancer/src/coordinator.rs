@@ -1,4 +1,4 @@
-//! Plans the turns of one worker, from its balancer, its membership and its last plan.
+//! The plans of one worker, and the turns for which each of them is used.
 //!
 //! A plan is used for several turns, as long as its inputs stay the same. The worker reports its
 //! events, which are inputs of the next plan. Without reports and with the same load, a new plan
@@ -18,7 +18,8 @@ use crate::{
     spread::Spread,
 };
 
-/// The policy of a worker, with the member that it needs, and the plan that the worker follows.
+/// Plans the turns of one worker, by the worker's [`Balancer`], its member of the group and its
+/// last plan.
 ///
 /// ```
 /// use evcore_balancer::{Coordinator, Load, Policy, WorkerGroup, WorkerId};
@@ -45,7 +46,8 @@ pub struct Coordinator {
     member: Option<Box<dyn GroupMember>>,
     in_group: bool,
     exclusive: bool,
-    // Invariant: true only from a plan to the end of that turn's accepts.
+    // Invariant: true only from the call that makes or keeps a turn's plan to the end of that
+    // turn's accepts.
     holds_lock: bool,
     /// True if this worker has published that it rests.
     rests: bool,
@@ -74,8 +76,8 @@ impl Coordinator {
     /// shorter turns.
     pub const LONG_TURN_NS: u64 = LONG_NS;
 
-    /// Makes the coordinator of a worker that does not listen yet. Without a `policy` it follows
-    /// that of the member, or [`Policy::Off`] if there is none.
+    /// Makes the coordinator of a worker that does not listen yet. Without a `policy`, the worker
+    /// follows the policy of the member. Without that too, it follows [`Policy::Off`].
     ///
     /// # Errors
     ///
@@ -129,8 +131,9 @@ impl Coordinator {
         Self { exclusive, ..self }
     }
 
-    /// The notifier that the poller has to watch, level-triggered; `None` if there is none. Report
-    /// an event of it by [`on_notified`](Self::on_notified).
+    /// The notifier that the poller has to watch, level-triggered; `None` without a group, or if a
+    /// notification ends a wait by other means. Report its events by
+    /// [`on_notified`](Self::on_notified).
     #[must_use]
     pub fn notifier(&self) -> Option<Notifier<'_>> {
         self.group().and_then(GroupMember::notifier)
@@ -138,8 +141,8 @@ impl Coordinator {
 
     /// Returns whether the last plan still fits a turn with this many connections. Call it only
     /// before the plan [ends](Self::plan_ends_at_ns). If the plan holds the lock, this call takes
-    /// the lock again, or returns false. `offer` returns the load for a new plan, whose number of
-    /// connections may differ from `active`.
+    /// the lock again, or returns false. `offer` returns the load for which a new plan would be
+    /// made. The number of connections in that load may differ from `active`.
     #[inline]
     pub fn keeps_plan(&mut self, active: u32, offer: impl FnOnce() -> Load) -> bool {
         let is_planned = active == self.planned_active;
@@ -257,7 +260,7 @@ impl Coordinator {
         mem::replace(&mut self.moves, now)
     }
 
-    /// Returns the spread of the connections; `None` if it cannot have changed.
+    /// Returns the spread of the connections; `None` if nothing calls for reading it again.
     fn read_spread(&mut self, reports: Reports, now_ns: u64) -> Option<Spread> {
         if !self.rebalances {
             return Some(Spread::default());
@@ -360,8 +363,9 @@ impl Coordinator {
     }
 
     /// Reports that the last turn ends now, and has lasted this long. After some turns of
-    /// [`LONG_TURN_NS`](Self::LONG_TURN_NS) or more, new clients go to other members for a while,
-    /// if these have room and are not late.
+    /// [`LONG_TURN_NS`](Self::LONG_TURN_NS) or more, a worker under [`Mutex`](Policy::Mutex) or
+    /// [`LeastLoaded`](Policy::LeastLoaded) leaves new clients for a while to other members, if
+    /// these have room and are not late.
     ///
     /// Report each turn once, and without the time that the worker slept. Do not measure with a
     /// clock that handlers can update, because the part of a turn before the update would be
@@ -417,9 +421,9 @@ impl Coordinator {
         self.reports |= Reports::LISTENERS_CHANGED;
     }
 
-    /// Reports an event of the [notifier](Self::notifier). If `is_lost` is true, the poller may
-    /// report no further event of it, so each turn looks for a notification. Returns false if the
-    /// worker has no group.
+    /// Reports an event of the [notifier](Self::notifier), and clears the notifier. If `is_lost` is
+    /// true, the poller may report no further event of the notifier, so each turn looks for a
+    /// notification. Returns false if the worker has no group.
     pub fn on_notified(&mut self, is_lost: bool) -> bool {
         self.reports |= Reports::NOTIFIED;
         if is_lost {
@@ -441,9 +445,9 @@ impl Coordinator {
         self.group().into_iter().for_each(GroupMember::step_down);
     }
 
-    /// Publishes that no client can go to this worker, and returns its view of the others, which
-    /// shows none if the policy uses no group. If this call answers a notification, the next plan
-    /// acts on it.
+    /// Publishes that no client can go to this worker, and returns its view of the others. If the
+    /// policy uses no group, the view shows no others. If this call answers a notification, the
+    /// next plan acts on that notification.
     #[must_use]
     pub fn mark_full(&mut self) -> GroupView {
         let view = self
@@ -471,7 +475,7 @@ impl Coordinator {
         self.holds_lock
     }
 
-    /// Releases the accept lock, if this turn holds it.
+    /// Releases the accept lock if this worker holds it.
     #[inline]
     pub fn release_lock(&mut self) {
         if self.holds_lock {
@@ -578,7 +582,7 @@ impl BitOrAssign for Reports {
     }
 }
 
-/// The number of connections of a worker without room, in place of its own.
+/// Stands for the number of connections of a worker that has no room.
 const FULL: u32 = u32::MAX;
 
 /// The part of a load on which a plan depends: the number of connections, or [`FULL`].

@@ -6,8 +6,8 @@
 //!
 //! - a member writes only its own id to the leader word, and only after it has registered its
 //!   listeners;
-//! - a member stops listening only while the word names another member, or after it has removed its
-//!   own id from the word.
+//! - a member whose id is in the word stops listening only after another member has replaced that
+//!   id, or after it has removed the id itself.
 //!
 //! If a member stops because the word names another one, only that other member can empty the word.
 //! (A third one can only replace the id by its own.) The parent removes the id of a dead member.
@@ -18,8 +18,8 @@
 //! - [`sync`](GroupMember::sync) reports the notification that it answers.
 //! - A member that leaves with an unanswered notification notifies another member.
 //! - Each search for a member to notify has a fence between the searcher's own stores and the
-//!   search. Otherwise a member that fills up or leaves and one that gets room could miss each
-//!   other.
+//!   search. Otherwise a member that fills up or leaves, and a member that gets room, could miss
+//!   each other.
 //! - After a death, every member with an unanswered notification is notified again.
 //!
 //! The nearest known pattern is Leader/Followers; see [`WorkerGroup`].
@@ -405,8 +405,8 @@ impl<N: Notify> Shared<N> {
         let words = self.words(me);
         words.load.store(word_of(load), Ordering::Relaxed);
         let notified = words.answer();
-        // The stores must precede the loads. Otherwise a worker that fills up and one that gets
-        // room could miss each other, and neither would notify the other.
+        // The stores must precede the loads. Otherwise a worker that fills up, and a worker that
+        // gets room, could miss each other, and neither would notify the other.
         fence(Ordering::SeqCst);
         let leader = self.leader(me);
         let on_time = self.least_loaded_of(self.others(me).filter(|id| !self.is_late(*id)));
@@ -497,7 +497,7 @@ impl<N: Notify> Shared<N> {
     }
 
     /// Notifies the least loaded member that is on time, or else the least loaded late one. The
-    /// caller is not a member.
+    /// caller is not a member, so the search includes all slots.
     fn notify_least_loaded(&self) {
         let [on_time, _] = self.least_loaded_of(self.ids().filter(|id| !self.is_late(*id)));
         if let Some(least) = on_time.or_else(|| self.least_loaded_of(self.ids())[0]) {
@@ -527,7 +527,8 @@ impl<N: Notify> Shared<N> {
     }
 
     /// Returns two members with room: the least loaded one without an unanswered notification, and
-    /// the least loaded one with it. Of equally loaded members it returns the first.
+    /// the least loaded one with such a notification. Of equally loaded members it returns the
+    /// first.
     fn least_loaded_of(&self, ids: impl Iterator<Item = WorkerId>) -> [Option<Peer>; 2] {
         let mut least: [Option<Peer>; 2] = [None; 2];
         for id in ids {

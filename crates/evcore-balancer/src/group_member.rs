@@ -80,8 +80,9 @@ pub trait GroupMember: fmt::Debug + Send {
         let _ = late;
     }
 
-    /// Adds the clients that this worker has accepted since the last call to the number that it
-    /// publishes. It is called before [`sync`](Self::sync), which returns the sum over all members.
+    /// Adds the clients that this worker has accepted since the last call to the number that this
+    /// worker publishes. It is called before [`sync`](Self::sync). The view that `sync` returns has
+    /// the [sum](GroupView::clients) over all members.
     fn add_clients(&self, accepted: u32) {
         let _ = accepted;
     }

@@ -40,14 +40,14 @@ pub struct Inputs {
     /// True if this worker is late, as its group sees it; see
     /// [`GroupMember::set_late`](crate::GroupMember::set_late).
     pub late: bool,
-    /// The spread of the group's open connections; `None` if nothing has changed since the last
-    /// plan. A worker that takes no part in evening out gets an even spread.
+    /// The spread of the group's open connections; `None` stands for the spread of the last plan. A
+    /// worker that takes no part in evening out gets an even spread.
     pub spread: Option<Spread>,
-    /// The connections of this worker that move.
+    /// The numbers of this worker's connections that can leave or have moved.
     pub moves: MoveCounts,
 }
 
-/// Connections that move from one member of a group to another.
+/// Numbers of a worker's connections that can leave for other members of its group, or have moved.
 ///
 /// ```
 /// assert_eq!(evcore_balancer::MoveCounts::default().leaving, 0);
@@ -90,7 +90,8 @@ pub enum Moved {
 }
 
 impl Inputs {
-    /// Makes inputs with this time. All other fields are 0 or false, so the worker counts as full.
+    /// Makes inputs with this time. All other fields are 0, false or `None`, so the worker counts
+    /// as full.
     #[must_use]
     pub fn at(now: Duration) -> Self {
         Self {
@@ -164,7 +165,7 @@ pub struct GroupView {
     /// time has room.
     pub least_loaded: Option<Peer>,
     /// The least loaded of the other members that have room and have not answered a notification
-    /// yet, with the same exception for late ones. Such a member is usually about to listen. A
+    /// yet, under the same rule for late ones. Such a member is usually about to listen. A
     /// stopped member (`SIGSTOP`) does not answer until it continues.
     pub pending: Option<Peer>,
     /// True if the sync that made this view has answered a notification.

@@ -10,8 +10,10 @@ pub(crate) const LONG_NS: u64 = 10 * NS_PER_MS;
 
 const LEAK: u64 = 8;
 
-/// Minimum content that makes a worker late, and (below) the maximum content.
+/// Minimum content of the bucket that makes a worker late.
 const LATE_NS: u64 = 40_000_000;
+
+/// Maximum content of the bucket.
 const MOST_NS: u64 = 125_000_000;
 
 const NS_PER_MS: u64 = 1_000_000;

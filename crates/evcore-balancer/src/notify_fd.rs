@@ -17,7 +17,7 @@ use crate::{
 pub struct NotifyFd(imp::NotifyFd);
 
 impl NotifyFd {
-    /// A descriptor that is close-on-exec and non-blocking.
+    /// Makes a descriptor that is close-on-exec and non-blocking.
     pub(crate) fn new() -> io::Result<Self> {
         let doing = format_args!("making {} that wakes a worker", imp::NAME);
         imp::NotifyFd::new().map(Self).map_err(failed(doing))
@@ -27,7 +27,7 @@ impl NotifyFd {
 impl Notify for NotifyFd {
     fn notify(&self) {
         // The write fails if the counter or the socket is full, but then the descriptor is
-        // readable. It also fails if the other end is closed, but then no worker waits.
+        // readable.
         let _ = self.0.notify();
     }
 

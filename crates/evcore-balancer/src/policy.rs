@@ -33,8 +33,8 @@ use std::{num::NonZeroU32, time::Duration};
 pub enum Policy {
     /// Every worker that has room listens (nginx: `accept_mutex off`).
     ///
-    /// The workers share nothing. A new connection may wake several workers, and one of them gets
-    /// it.
+    /// The policy reads no shared state. A new connection may wake several workers, and one of them
+    /// gets it.
     #[default]
     Off,
 
@@ -95,16 +95,17 @@ pub enum Policy {
     /// even after many connections of one worker have ended.
     ///
     /// Until the notified worker is leader, the old leader leaves clients in the backlog for up to
-    /// 2 ms, so that a burst is spread too. If no answer comes, it notifies another worker. If no
-    /// other worker has room, it accepts a few clients every 2 ms, and all after 10 ms. The workers
-    /// have to be members of a [`WorkerGroup`](crate::WorkerGroup).
+    /// 2 ms, so that a burst is spread too. If no answer comes, it notifies another worker. If
+    /// there is no other one to notify, it accepts a few clients every 2 ms, and all after 10 ms.
+    /// The workers have to be members of a [`WorkerGroup`](crate::WorkerGroup).
     ///
     /// If the leader blocks in a handler while no other worker listens, new clients wait until
     /// another worker probes the listeners, at most `delay` later. If a worker is stopped after the
     /// kernel has woken it for a client, only a probe or a new registration finds that client. For
     /// that reason a worker wakes once in each `delay`, until its group has met no client for four
     /// delays. Then all members listen without exclusive wake-ups, and sleep until the kernel wakes
-    /// them for the next client. A worker that is alone in its group always does this.
+    /// them for the next client. A worker that is alone in its group always listens and sleeps like
+    /// this.
     ///
     /// If the poller has no exclusive wake-ups, the workers near the lowest load share the accept
     /// lock.

@@ -1,7 +1,7 @@
 //! Decides when a worker gives open connections to another one, and how many.
 //!
 //! The inputs are the numbers of open connections of all members, and the number of this worker's
-//! own idle connections. Only idle connections can leave at once.
+//! own idle connections. Only idle connections can leave immediately.
 //!
 //! - Nothing moves before the connections have been uneven for [`UNEVEN_NS`]. Then a worker gives
 //!   until it is at the mean.
@@ -13,8 +13,8 @@
 //!   it within [`VAIN_NS`], because it may be stopped. It gets no connections for [`AVOID_NS`].
 //!   Meanwhile the next worker that lacks connections gets them.
 //! - A worker tries again after a pause that doubles each time, up to a limit. The pause is short
-//!   again when connections have moved, or when more than twice as many are idle. So a group whose
-//!   connections cannot move comes almost to rest.
+//!   again when connections have moved, or when more than twice as many are idle as at the last
+//!   try. So a group whose connections cannot move seldom wakes up.
 //! - A worker with too few connections wakes the workers above the mean, because they may sleep.
 
 use crate::{
@@ -31,7 +31,7 @@ const VAIN_NS: u64 = 250 * NS_PER_MS;
 /// The longest pause of a worker that has idle connections to give. It is shorter than that of
 /// other workers, because a stopped receiver may run again at any time.
 const PAUSE_OF_GIVER_MAX_NS: u64 = 30_000 * NS_PER_MS;
-/// The longest pause of other workers, which should rest.
+/// The longest pause of other workers, which should seldom wake up.
 const PAUSE_MAX_NS: u64 = 60_000 * NS_PER_MS;
 const AT_MOST: u32 = 128;
 
@@ -47,7 +47,7 @@ pub(crate) struct Rebalance {
     idle: u32,
     arrived_ns: Option<u64>,
     given_to: Option<WorkerId>,
-    /// Time since which this worker has tried in vain to give to that one.
+    /// Time since which this worker has tried in vain to give to `given_to`.
     in_vain_since_ns: Option<u64>,
     /// The workers that get no connections until `avoided_until_ns`.
     avoided: Vec<WorkerId>,
@@ -105,7 +105,7 @@ impl Rebalance {
                 _ => Moves::at(self.avoided_until_ns),
             };
         }
-        // The spread may be from before its receiver was avoided.
+        // The spread may have been read before its receiver was avoided.
         let avoided = self.avoided(now_ns);
         if self
             .spread

@@ -18,8 +18,8 @@ impl WorkerGroup {
     /// `workers` is the number of the supervisor's slots, from 1 to
     /// [`MAX_WORKERS`](Self::MAX_WORKERS). It is larger than the number of workers if a reload
     /// starts new workers before the old ones have ended. Each slot costs a cache line. If the
-    /// policy [uses a group](Policy::uses_group), it also costs a descriptor in every worker, or
-    /// two if the system has no eventfd.
+    /// policy [uses a group](Policy::uses_group), each slot also costs a descriptor in every
+    /// worker, or two if the system has no eventfd.
     ///
     /// # Errors
     ///

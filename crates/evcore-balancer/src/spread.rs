@@ -35,8 +35,8 @@ pub struct Give {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Spread {
     /// The connections are so uneven that some should move: a member differs from the mean by more
-    /// than 2 plus a 32nd of the mean. A member that cannot take connections does not count as
-    /// below the mean.
+    /// than 2 connections plus a 32nd of the mean. A member that cannot take connections does not
+    /// count as below the mean.
     pub is_uneven: bool,
     /// This member has fewer connections than the mean.
     pub is_below: bool,
@@ -89,8 +89,8 @@ impl Mean {
 }
 
 impl Spread {
-    /// `places` returns the members in the order of their slots. It is called for each pass, and
-    /// the numbers may change between two passes.
+    /// Returns the spread as the member `me` sees it. `places` returns the members in the order of
+    /// their slots. It is called for each pass, and the numbers may change between two passes.
     pub(crate) fn of<I: Iterator<Item = Place>>(me: WorkerId, places: impl Fn() -> I) -> Self {
         let own = places().find(|place| place.id == me);
         let (Some(own), Some(mean)) = (own, Mean::of(places())) else {

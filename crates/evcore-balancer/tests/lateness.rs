@@ -32,8 +32,8 @@ impl Pair {
         }
     }
 
-    /// Plans the turn that begins now, after a turn of this length. Returns whether it holds the
-    /// lock.
+    /// Plans the turn that begins now, after a turn of this length. Returns whether the new turn
+    /// holds the lock.
     fn turn(&mut self, now_ms: u64, active: u32, lasted_ms: u64) -> bool {
         let now_ns = now_ms * MS;
         self.worker.on_turn_end(lasted_ms * MS, now_ns);

@@ -49,8 +49,8 @@ struct Server {
     moved: u64,
     idle: u32,
     latency_ms: u64,
-    /// True if connections leave only for a worker that is not stopped, as if it had to greet
-    /// first.
+    /// True if connections leave only for a worker that is not stopped, as if that worker had to
+    /// greet first.
     greets: bool,
     random: u64,
 }
@@ -407,7 +407,7 @@ fn uneven_lifetimes_leave_the_connections_even() {
     );
 }
 
-/// All connections of two workers of eight end half-way, as in `fairness.rs`, and no client comes.
+/// All connections of two workers of eight end, as in `fairness.rs`, and no client comes.
 #[test]
 fn connections_even_out_after_two_workers_lose_theirs() {
     let mut server = Server::new(8, &[125; 8]);

@@ -51,7 +51,7 @@ fn a_group_rests_again_after_its_clients_with_any_loads() {
     }
 }
 
-/// Number of wake-ups and timeouts per client, if a client connects in each such interval.
+/// Number of wake-ups and timeouts per client, if a client connects every `every_ms` milliseconds.
 fn wakes_for_a_client(policy: Policy, workers: u32, every_ms: u64, never_rests: bool) -> f64 {
     let mut server = Server::new(policy, workers, 7);
     server.never_rests = never_rests;

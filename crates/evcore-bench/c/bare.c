@@ -25,7 +25,7 @@
 
 enum { BATCH = 512, INPUT = 16 * 1024, BACKLOG = 1024, MAX_FD = 65536 };
 
-/* As long as httpd's response. */
+/* The response has the length of httpd's response. */
 static char response[256] = "HTTP/1.1 200 OK\r\nServer: evcore\r\n"
     "Date: Thu, 01 Jan 1970 00:00:00 GMT\r\nContent-Type: text/plain\r\n"
     "Content-Length: 13\r\n\r\nHello, World!";

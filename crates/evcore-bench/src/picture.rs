@@ -22,8 +22,8 @@ const BAR: i32 = 14;
 const NAMES: i32 = 190;
 
 impl Picture {
-    /// Draws the bars of each row, with their numbers, into a file of `folder`. Bars are plain
-    /// rectangles, so that names of any length fit.
+    /// Draws the bars of each row, with their numbers, into a file of `folder`. There is no axis,
+    /// so that long names have room.
     pub(crate) fn draw(&self, unit: &str, report: &Report, folder: &Path) -> Result {
         let path = folder.join(format!("{}.svg", self.table));
         let title = format!("{} ({unit})", self.title);

@@ -179,7 +179,7 @@ impl Figure {
     }
 }
 
-/// A number with three significant digits, or all digits before the point.
+/// A number with about three significant digits, or with all digits before the point.
 pub(crate) fn number(value: f64) -> String {
     let digits = match value.abs() {
         whole if whole.fract() == 0.0 => 0,

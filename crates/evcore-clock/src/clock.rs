@@ -118,8 +118,9 @@ impl Clock {
     /// with a source of virtual time. With the system's source the result is never after
     /// `Instant::now()`. It is earlier than the clock's time by the time that passed between the
     /// two readings of the first call, which is less than a microsecond unless the thread was
-    /// interrupted. (On some systems only one of `Instant` and the monotonic clock counts the time
-    /// of a suspended machine, so the two drift apart by that time. On Linux they are one clock.)
+    /// interrupted. (On Linux `Instant` and the monotonic clock are one clock. On some systems only
+    /// one of the two counts the time of a suspended machine. There the result is wrong by that
+    /// time, and may be after `Instant::now()`.)
     ///
     /// The first call reads both clocks; each further call is an addition.
     ///
@@ -153,8 +154,9 @@ impl Clock {
     /// The time from now until `deadline_ms`, a time in the milliseconds of
     /// [`monotonic_ms`](Self::monotonic_ms); zero if that time has passed.
     ///
-    /// A wait for exactly this long ends when `monotonic_ms` reaches the deadline. A difference of
-    /// two readings of `monotonic_ms` is up to 1 ms too long, because both are rounded down.
+    /// A wait for exactly this long ends when `monotonic_ms` reaches the deadline. The difference
+    /// `deadline_ms - monotonic_ms()` is up to 1 ms too long, because the present time is rounded
+    /// down.
     ///
     /// Reads the monotonic time of the source, because the clock's time does not include the work
     /// since the last update.

@@ -31,7 +31,7 @@ pub use ticker::{Ticker, TickerError};
 pub use time_source::{SystemTimeSource, TimeSource, WallTime};
 pub use updates::ClockUpdates;
 
-// All types are `Send`, so a value may be created on one thread and used on another.
+// A clock may be created on one thread and used on another.
 const _: () = {
     const fn is_send<T: Send>() {}
     is_send::<Clock>();

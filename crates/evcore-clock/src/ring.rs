@@ -1,15 +1,15 @@
 //! A ring of seqlock slots: words that are published together, and read together by any number of
 //! threads.
 //!
-//! Half of the *sequence*, rounded down, is the number of the last publication, whose slot is that
-//! number modulo the number of slots. The sequence is odd while a writer is active. A writer claims
-//! the ring by making the sequence odd, fills the next slot, and publishes it by making the
-//! sequence even again. A reader loads the sequence, reads the slot of the last publication, and
-//! loads the sequence again. The words belong to one publication unless writers have reached that
-//! slot again meanwhile.
+//! Half of the *sequence*, rounded down, is the number of the last publication. This number modulo
+//! the number of slots is the index of the publication's slot. The sequence is odd while a writer
+//! is active. A writer claims the ring by making the sequence odd, fills the next slot, and
+//! publishes it by making the sequence even again. A reader loads the sequence, reads the slot of
+//! the last publication, and loads the sequence again. The words belong to one publication unless
+//! writers have reached that slot again meanwhile.
 //!
 //! No call waits. A writer gives up if the sequence is odd. A reader repeats its read only if
-//! `SLOTS` publications have begun during it.
+//! `SLOTS` publications were in progress during it, wholly or in part.
 //!
 //! The words are atomics because a racing read is undefined behaviour even if its result is
 //! dropped. Source: Hans Boehm, "Can Seqlocks Get Along with Programming Language Memory Models?",
@@ -130,8 +130,9 @@ impl<const SLOTS: usize, const WORDS: usize, O: Order> Claim<'_, SLOTS, WORDS, O
 impl<const SLOTS: usize, const WORDS: usize, O: Order> Drop for Claim<'_, SLOTS, WORDS, O> {
     fn drop(&mut self) {
         debug_assert!(is_even(self.after));
-        // A store would be enough, because the `fetch_or` of a writer that gave up came before it.
-        // loom does not model that, and checking the shipped code is worth a few nanoseconds here.
+        // A store would be enough, because it overwrites only the `fetch_or` of a writer that gave
+        // up, which changed nothing. loom does not model that. The swap costs a few nanoseconds
+        // more, and lets loom check the shipped code.
         self.ring.sequence.0.swap(self.after, O::END);
     }
 }

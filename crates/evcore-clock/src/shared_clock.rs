@@ -10,7 +10,7 @@ use crate::snapshot::{
 use crate::stamp::Stamp;
 use crate::time_source::{SystemTimeSource, TimeSource};
 
-/// The number of updates that may begin during one read before the read is repeated.
+/// The number of slots. A read is repeated if this many updates run during it, wholly or in part.
 ///
 /// nginx has the same number of slots. They take 12 KiB.
 const SLOTS: usize = 64;
@@ -19,7 +19,8 @@ const SLOTS: usize = 64;
 ///
 /// A reader gets a [`Snapshot`], whose parts are all of one update, or a single part at less cost.
 /// The reader never waits: during an update it reads the previous time. A read is repeated only if
-/// 64 updates begin during it. A thread never reads a time older than one it has read before.
+/// 64 updates run during it, wholly or in part. A thread never reads a time older than one it has
+/// read before.
 ///
 /// Only one update runs at a time. Another update that begins meanwhile returns at once. The first
 /// update of a second formats all five strings, because any thread may read them. For a single
@@ -72,7 +73,7 @@ impl SharedClock {
 
     /// Reads the source, and shows its time to all threads from now on.
     ///
-    /// Returns false if another update was in progress, which then completes. If the monotonic time
+    /// Returns false, without an update, if another update was in progress. If the monotonic time
     /// of the source went back, the clock keeps its own until the source has caught up.
     ///
     /// The first update of a second looks up the offset and formats the strings.

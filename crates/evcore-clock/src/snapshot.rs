@@ -111,7 +111,7 @@ impl Snapshot {
         (self.words[SUBSECOND_AND_OFFSET] >> 32) as i32
     }
 
-    /// The second for an HTTP header: `Mon, 28 Sep 1970 06:00:00 GMT`.
+    /// The snapshot's second for an HTTP header: `Mon, 28 Sep 1970 06:00:00 GMT`.
     ///
     /// Has the layout and the limits of [`stamp::http_date`].
     #[inline]
@@ -120,7 +120,7 @@ impl Snapshot {
         unpack(&self.words[HTTP_DATE..])
     }
 
-    /// The second for an error log, local: `1970/09/28 12:00:00`.
+    /// The snapshot's second for an error log, local: `1970/09/28 12:00:00`.
     ///
     /// Has the layout and the limits of [`stamp::error_log_time`].
     #[inline]
@@ -129,7 +129,7 @@ impl Snapshot {
         unpack(&self.words[ERROR_LOG_TIME..])
     }
 
-    /// The second for an access log, local: `28/Sep/1970:12:00:00 +0600`.
+    /// The snapshot's second for an access log, local: `28/Sep/1970:12:00:00 +0600`.
     ///
     /// Has the layout and the limits of [`stamp::access_log_time`].
     #[inline]
@@ -138,7 +138,7 @@ impl Snapshot {
         unpack(&self.words[ACCESS_LOG_TIME..])
     }
 
-    /// The second by ISO 8601, local: `1970-09-28T12:00:00+06:00`.
+    /// The snapshot's second by ISO 8601, local: `1970-09-28T12:00:00+06:00`.
     ///
     /// Has the layout and the limits of [`stamp::iso8601`].
     #[inline]
@@ -147,7 +147,7 @@ impl Snapshot {
         unpack(&self.words[ISO8601..])
     }
 
-    /// The second for syslog, local: `Sep 28 12:00:00`.
+    /// The snapshot's second for syslog, local: `Sep 28 12:00:00`.
     ///
     /// Has the layout and the limits of [`stamp::syslog_time`].
     #[inline]
@@ -213,7 +213,7 @@ impl fmt::Debug for Snapshot {
 pub(crate) struct Offset {
     /// In seconds east.
     pub(crate) seconds: i32,
-    /// The second in which it was looked up.
+    /// The second in which the offset was looked up.
     pub(crate) looked_up_at: i64,
 }
 

@@ -15,9 +15,9 @@ use crate::civil::Civil;
 
 /// A time stamp of `N` ASCII bytes, stored inline.
 ///
-/// Use [`as_bytes`](Self::as_bytes) on hot paths: it costs nothing, and its length is known at
-/// compile time. Each conversion to `&str` (also by `Deref`) checks `N` bytes for UTF-8, because
-/// the crate has no `unsafe`.
+/// Use [`as_bytes`](Self::as_bytes) on hot paths: it costs nothing, and the length of the array is
+/// known at compile time. Each conversion to `&str` (also by `Deref`) checks `N` bytes for UTF-8,
+/// because the crate has no `unsafe`.
 ///
 /// ```
 /// use evcore_clock::stamp;

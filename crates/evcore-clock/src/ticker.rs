@@ -31,10 +31,10 @@ mod sys;
 
 /// A descriptor ([`AsFd`]) that becomes readable once per period of the monotonic clock.
 ///
-/// It stays readable until the tick is [acknowledged](Self::acknowledge), which returns the number
-/// of ticks since the last call. Ticks come at multiples of the period since the start, even if
-/// some are acknowledged late. Available on Linux, Android, FreeBSD (14 and later), illumos and
-/// NetBSD (10 and later).
+/// It stays readable until [`acknowledge`](Self::acknowledge), which returns the number of ticks
+/// since its last call. Ticks come at multiples of the period after the start, even if some are
+/// acknowledged late. Available on Linux, Android, FreeBSD (14 and later), illumos and NetBSD (10
+/// and later).
 ///
 /// ```
 /// use evcore_clock::{Clock, Ticker};
@@ -58,7 +58,7 @@ pub struct Ticker {
 }
 
 impl Ticker {
-    /// The longest period: a day. A longer one is more likely a wrong unit.
+    /// The longest period: a day. A longer period is probably a mistake in the unit.
     pub const PERIOD_MAX: Duration = Duration::from_secs(86_400);
 
     /// Starts a ticker; its first tick comes after one period.
@@ -68,9 +68,9 @@ impl Ticker {
     ///
     /// # Errors
     ///
-    /// [`TickerError::Period`] if the period is out of range, [`TickerError::Unsupported`] without
-    /// `timerfd`, and [`TickerError::Os`] if the system refuses, for example because no descriptor
-    /// is left.
+    /// [`TickerError::Period`] if the period is out of range, [`TickerError::Unsupported`] if the
+    /// system has no `timerfd` or does not permit it, and [`TickerError::Os`] if the system refuses
+    /// the call for another reason, for example because no descriptor is left.
     pub fn every(period: Duration) -> Result<Self, TickerError> {
         if period.is_zero() || period > Self::PERIOD_MAX {
             return Err(TickerError::Period { period });

@@ -34,7 +34,8 @@ use crate::zone::Zone;
 pub trait TimeSource: Send {
     /// Reads the monotonic clock: nanoseconds since an arbitrary fixed moment.
     ///
-    /// A clock calls it once per update, and for each call that returns the present time.
+    /// A clock calls it once per update, and in methods that need the present time, such as
+    /// [`Clock::monotonic_ns_now`](crate::Clock::monotonic_ns_now).
     fn monotonic_ns(&self) -> u64;
 
     /// Reads the wall clock.
@@ -89,8 +90,8 @@ pub(crate) fn instant_now() -> Instant {
 
 /// The clocks of the operating system, and the local time zone.
 ///
-/// They are `CLOCK_MONOTONIC`, which counts from the boot on Linux, and `CLOCK_REALTIME`. Usually a
-/// reading is not a system call, because the kernel provides them through the vDSO.
+/// The clocks are `CLOCK_MONOTONIC`, which counts from the boot on Linux, and `CLOCK_REALTIME`.
+/// Usually a reading is not a system call, because the kernel provides both through the vDSO.
 ///
 /// ```
 /// use evcore_clock::{Clock, SystemTimeSource};
@@ -107,8 +108,9 @@ pub struct SystemTimeSource {
 impl SystemTimeSource {
     /// Creates a source in the local time zone of the machine.
     ///
-    /// Looks the zone up once, in `TZ` or else in `/etc/localtime`, which may read files. The zone
-    /// is UTC if neither can be read, and always without the feature `local-time`.
+    /// Looks the zone up once: in `TZ` if that is set, otherwise in `/etc/localtime`. This may read
+    /// files. The zone is UTC if it cannot be found there (so also if `TZ` is set and invalid), and
+    /// always without the feature `local-time`.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -153,7 +155,7 @@ impl fmt::Debug for SystemTimeSource {
     }
 }
 
-/// Converts a monotonic time to nanoseconds, which are enough for 584 years.
+/// Converts a monotonic time to nanoseconds. 64 bits are enough for 584 years.
 fn nanoseconds(time: Timespec) -> u64 {
     let seconds = u64::try_from(time.tv_sec).expect("monotonic time is not negative");
     seconds * 1_000_000_000 + u64::from(subsecond_ns(time))

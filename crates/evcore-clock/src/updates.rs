@@ -78,8 +78,8 @@ impl ClockUpdates {
         }))
     }
 
-    /// Returns the ticker that the loop watches for reading, level-triggered; `None` if there is
-    /// none.
+    /// Returns the ticker, which the loop must register with its poller for reading,
+    /// level-triggered; `None` if there is none.
     #[must_use]
     pub const fn ticker(&self) -> Option<&Ticker> {
         match &self.0 {

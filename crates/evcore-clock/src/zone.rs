@@ -14,7 +14,8 @@ mod imp {
     pub(crate) struct Zone(TimeZone);
 
     impl Zone {
-        /// The zone of `TZ` or else of `/etc/localtime`; UTC if neither can be read.
+        /// The zone of `TZ` if that is set, otherwise of `/etc/localtime`; UTC if it cannot be
+        /// found there.
         pub(crate) fn local() -> Self {
             Self(TimeZone::system())
         }

@@ -267,7 +267,7 @@ proptest! {
         let time = ManualTimeSource::at(1_774_746_000);
         let mut oracle = Clock::with_source(time.clone());
         let clock = SharedClock::with_source(time.clone());
-        let _ = oracle.offset(); // read and looked up now, as by the shared clock
+        let _ = oracle.offset(); // reads the wall clock now, as the shared clock does
         for op in ops {
             match op {
                 Op::Advance(ms) => time.advance(Duration::from_millis(ms.into())),

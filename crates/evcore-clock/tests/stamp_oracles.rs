@@ -42,8 +42,8 @@ proptest! {
 
     #[test]
     fn no_input_breaks_a_layout(unix_seconds in any::<i64>(), offset in any::<i32>()) {
-        // A digit may only become another digit, and everything between the digits stays in its
-        // place.
+        // Only the digits, and the sign of the offset, may differ. Every other character stays in
+        // its place.
         let shape = |text: &str| text.replace(|c: char| c.is_ascii_digit(), "0").replace('-', "+");
         prop_assert_eq!(
             shape(&stamp::iso8601(unix_seconds, offset)),

@@ -1,4 +1,4 @@
-//! Tickers. On a system without them these tests only check the error.
+//! Tickers. On a system without them, only the refusal of a period out of range is tested.
 
 use std::{os::fd::AsFd, time::Duration};
 

@@ -57,8 +57,8 @@ fn install(signal: libc::c_int, handler: extern "C" fn(libc::c_int)) {
     let mut action: libc::sigaction = unsafe { MaybeUninit::zeroed().assume_init() };
     action.sa_sigaction = handler as *const () as libc::sighandler_t;
     action.sa_flags = libc::SA_RESTART;
-    // SAFETY: the action is initialised, and the handler only uses atomics and the clock under
-    // test.
+    // SAFETY: the action is initialised, and the handler uses only atomics, a thread-local flag
+    // without a destructor, and the clock under test.
     let result = unsafe { libc::sigaction(signal, &action, ptr::null_mut()) };
     assert_eq!(result, 0, "sigaction: {}", std::io::Error::last_os_error());
 }
@@ -200,7 +200,7 @@ fn raise(signal: libc::c_int) {
     assert_eq!(unsafe { libc::raise(signal) }, 0);
 }
 
-/// Sends SIGALRM once per period; zero stops it.
+/// Sends SIGALRM once per period. A period of zero stops the signals.
 fn alarm_every(period: Duration) {
     let period = libc::timeval {
         tv_sec: 0,

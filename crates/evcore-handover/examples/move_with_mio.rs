@@ -126,8 +126,8 @@ impl Server {
         }
     }
 
-    /// Registers each connection, accepts the batch, and reads when mio reports it. If a
-    /// registration fails, the batch is dropped, which refuses it.
+    /// Registers each connection, and accepts the batch. If a registration fails, the batch is
+    /// dropped, which refuses it.
     fn take(&mut self, batch: Batch<'_>) -> Result {
         let token = |first: usize, place: usize, state: &[u8]| match state.first() {
             Some(&OF_LISTENER) => LISTENER,

@@ -4,8 +4,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// A descriptor, and the state that the next process needs for it.
 ///
-/// Before you send a connection, remove its descriptor from your poller. Both processes then hold
-/// the same open file, so a registration would go on reporting.
+/// Before you send a connection, remove its descriptor from your poller. After the send, both
+/// processes hold the same open file, so a registration would go on reporting.
 ///
 /// ```
 /// use evcore_handover::Connection;

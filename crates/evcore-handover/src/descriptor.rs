@@ -33,7 +33,7 @@ pub trait Descriptor: Sized {
     /// be made.
     fn pair(mailbox: Self::Borrowed<'_>) -> Result<(Self, Self)>;
 
-    /// Makes a counter of 0 in the process of `mailbox` (`eventfd`).
+    /// Makes a counter in the process of `mailbox` (`eventfd`). It begins at 0.
     ///
     /// # Errors
     ///

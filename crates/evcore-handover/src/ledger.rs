@@ -35,7 +35,7 @@ impl<T> Ledger<T> {
         self.oldest + self.batches.len() as u64
     }
 
-    /// There must be room.
+    /// Panics if the ledger is full.
     pub(crate) fn enter(&mut self, batch: T) {
         assert!(
             !self.is_full(),

@@ -125,7 +125,7 @@ impl<D: Descriptor> Sender<D> {
     /// number of those that were sent.
     ///
     /// Connections that did not fit are left. Send them after the next [answer](Self::next_answer),
-    /// which will come, because a batch is outstanding. The channel owns the sent connections until
+    /// which will come, because a batch is outstanding. This value keeps the sent connections until
     /// the answer or [`take_back`](Self::take_back). They must not be registered with a poller.
     ///
     /// Each batch of up to 253 connections costs a system call.
@@ -134,7 +134,7 @@ impl<D: Descriptor> Sender<D> {
     ///
     /// [`Error::StateTooLong`] if the state of the connection that is now first is too long.
     /// [`Error::KernelFull`] if the kernel has no room and no batch is outstanding: no answer will
-    /// come, so try again by a timer. [`Error::Ended`] and [`Error::Os`] if the channel has ended:
+    /// come, so try again later. [`Error::Ended`] and [`Error::Os`] if the channel has ended:
     /// take the connections back. In all cases, the connections that were not sent are still in
     /// `connections`.
     pub fn send(&mut self, connections: &mut Vec<Connection<D>>) -> Result<usize> {
@@ -280,8 +280,8 @@ impl<D: Descriptor> Sender<D> {
         back
     }
 
-    /// Drops the messages, with their duplicates of descriptors, of a channel that no process has
-    /// taken.
+    /// If no process has taken the channel, drops the messages in it, with their duplicates of
+    /// descriptors.
     fn empty_unclaimed(&self) {
         if let Some(unclaimed) = &self.unclaimed {
             let more = || D::receive_bytes(unclaimed.borrow(), &mut [0]);

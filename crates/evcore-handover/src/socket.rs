@@ -236,7 +236,7 @@ fn some_or_end<T>(mut call: impl FnMut() -> rustix::io::Result<T>) -> Result<Rec
 }
 
 /// Returns whether the other end is closed, or either side has [ended](end) the channel. A
-/// `shutdown` of its reading side alone is not reported.
+/// `shutdown` of only the reading side is not reported.
 pub(crate) fn is_hung_up(socket: BorrowedFd<'_>) -> bool {
     has_event(socket, PollFlags::HUP)
 }

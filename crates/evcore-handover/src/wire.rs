@@ -55,7 +55,7 @@ impl<S> Entry<S> {
 /// A message without its descriptors.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Message {
-    /// The only kind of message in a mailbox, with the receiver's end of a channel and the
+    /// The only kind of message in a mailbox. It carries the receiver's end of a channel and the
     /// revocation.
     Introduction { version: u32 },
     /// The receiver has taken its end from the mailbox.
@@ -216,7 +216,7 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Message, &'static str> {
     }
 }
 
-/// Reads this many connections. Their states must end where the message ends.
+/// Reads `count` connections. Their states must end where the message ends.
 fn entries(count: usize, rest: &[u8]) -> Result<Vec<Entry<Range<usize>>>, &'static str> {
     if !(1..=BATCH_CONNECTIONS_MAX).contains(&count) {
         return Err("a batch has 1 to 253 connections");

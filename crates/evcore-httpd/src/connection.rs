@@ -37,8 +37,8 @@ const MAX_LINGER_BYTES: usize = 4 * 1024 * 1024;
 
 /// A client connection: bytes in, bytes out.
 ///
-/// A connection does no I/O: it has no stream, does not wait, and arms no timer. Its caller does
-/// so. It makes responses from the state that all connections of a worker [share](Shared).
+/// A connection does no I/O. Its caller has the stream, waits, and arms the timers. The connection
+/// makes responses from the state that all connections of a worker [share](Shared).
 ///
 /// The caller calls these methods in this order, once for each step of the loop:
 ///
@@ -61,8 +61,8 @@ const MAX_LINGER_BYTES: usize = 4 * 1024 * 1024;
 /// A connection reads only requests that it can serve. While a response is being sent or delayed,
 /// it does not receive, and further requests stay in the socket's receive buffer.
 ///
-/// With its stream, a connection takes only two cache lines, because thousands of connections do
-/// not fit into the caches near the processor.
+/// With its stream, a connection takes only two cache lines, so that many connections fit into the
+/// processor's caches.
 #[derive(Debug)]
 pub struct Connection {
     input: Input,

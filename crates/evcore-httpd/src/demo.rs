@@ -24,7 +24,7 @@ use load::Load;
 /// The first argument of the child. An address follows.
 const LOAD: &str = "--demo-load";
 
-/// Dropping it ends the load.
+/// The process that makes the load. Dropping this value ends the load.
 pub struct Demo(Child);
 
 impl Demo {

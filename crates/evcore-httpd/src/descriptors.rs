@@ -45,8 +45,8 @@ pub fn log_shortage(options: &Options) {
     }
 }
 
-/// Opens this many descriptors and closes them again. That shows how many are available, because
-/// the process may have inherited some.
+/// Checks that this many descriptors are available, by opening and closing them. The limit alone
+/// does not show that, because the process may have inherited some descriptors.
 fn check_available(count: u64) -> Result<(), String> {
     let stdin = io::stdin();
     let mut held: Vec<OwnedFd> = Vec::new();

@@ -23,7 +23,7 @@ use crate::{
 
 pub struct Events {
     scoreboard: Scoreboard,
-    /// Each worker has a descriptor store, which reports the connections that are lost.
+    /// True if each worker has a descriptor store, which reports the connections that are lost.
     has_stores: bool,
     /// `None` once the server has ended.
     state: Mutex<Option<State>>,

@@ -226,7 +226,7 @@ impl Files {
         }
     }
 
-    /// Opens the file of the name, at this time in Unix seconds. Returns `None` if it is a
+    /// Opens the file of the current name. `now` is in Unix seconds. Returns `None` if it is a
     /// directory.
     fn open_once(&self, now: i64) -> rustix::io::Result<Option<OpenFile>> {
         let mut file = None;

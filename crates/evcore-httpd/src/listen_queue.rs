@@ -1,7 +1,8 @@
 //! The clients that wait in the backlogs of the listeners, as the kernel counts them.
 //!
-//! The length of a backlog is read by the listener's address (`sock_diag`, as `ss` does), because a
-//! descriptor of the listener would keep the port open in each worker that stops.
+//! The length of a backlog is read by the listener's address (`sock_diag`, as `ss` does). A
+//! descriptor of the listener is not used, because each worker would inherit it, and it would keep
+//! the port open while the worker stops.
 
 #[cfg(target_os = "linux")]
 mod linux;

@@ -25,9 +25,9 @@ pub struct Passed {
 }
 
 impl Passed {
-    /// Takes the listeners that this process was started with. Adds the addresses of the listeners
-    /// that a service manager has opened to the options. If the options then have no address, adds
-    /// the default one.
+    /// Takes the listeners that this process was started with. Adds to the options the addresses of
+    /// those that a service manager has opened. If the options then have no address, adds the
+    /// default one.
     ///
     /// Call this before other descriptors are opened.
     pub fn take(options: &mut Options) -> Result<Self, Box<dyn Error>> {

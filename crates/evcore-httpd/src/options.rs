@@ -324,8 +324,8 @@ impl Options {
     ///
     /// # Errors
     ///
-    /// If it is the address of a Unix socket, whose connections do not inherit a listener's buffer
-    /// size.
+    /// If that option is given and the address is that of a Unix socket, because connections of
+    /// Unix sockets do not inherit the listener's buffer size.
     pub(crate) fn allow_send_buffer(&self, address: &Address) -> Result<(), String> {
         if self.send_buffer.is_some() && address.is_unix() {
             return Err(format!(

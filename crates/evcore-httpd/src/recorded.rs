@@ -92,7 +92,8 @@ fn report_full(path: &Path) {
     ));
 }
 
-/// If there is a master, the worker's index is added.
+/// Returns the path of the worker's recording. If there is a master, the path ends with the
+/// worker's index.
 fn path_of(path: &Path, setup: &Setup, parts: &Parts) -> PathBuf {
     if setup.options.workers() == 0 {
         return path.to_owned();

@@ -34,7 +34,8 @@ pub const START: &str = "httpd";
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Signals {
     pub reopen_count: u32,
-    /// The time for a stop, in milliseconds; `None` if no stop was requested.
+    /// The time within which the worker has to stop, in milliseconds; `None` if no stop was
+    /// requested.
     pub stop_within_ms: Option<u64>,
 }
 

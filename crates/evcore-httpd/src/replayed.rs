@@ -263,8 +263,8 @@ fn replay(
     Ok((replay, records))
 }
 
-/// Checks the numbers for which a replay allocates, because a file with a valid checksum may still
-/// be forged.
+/// Checks the numbers that determine how much a replay allocates, because a file with a valid
+/// checksum may still be forged.
 fn check(start: &Start) -> Result<(), String> {
     let (listeners, index) = (start.listeners, start.index);
     if listeners > LISTENERS_MAX || index > INDEX_MAX {

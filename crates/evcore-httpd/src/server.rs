@@ -36,7 +36,7 @@ pub struct Server<L: Acceptor<Stream: Transport> = Listener> {
     exhausted: Overload,
     full: Overload,
     short: Overload,
-    /// The number of connections taken over by other workers that the counters include.
+    /// The number of connections handed over to other workers, as far as the counters include them.
     handed_over: u64,
 }
 
@@ -69,7 +69,8 @@ impl<L: Acceptor<Stream: Transport>> Server<L> {
         Self::over(Outside::Direct, clock, index, counts, options)
     }
 
-    /// Creates the same server over an outside that is recorded or replayed.
+    /// Creates a server as [`new`](Self::new) does, with this outside, which may be recorded or
+    /// replayed.
     pub fn over(
         outside: Outside,
         clock: &Clock,
@@ -513,7 +514,7 @@ mod tests {
         ev.shutdown(Duration::ZERO);
         assert!(!ev.wait().expect("it is over"));
         server.on_end(&mut ev);
-        // The histogram is read at once after the first turn. A turn ends with the wait after it.
+        // The histogram is read at once after the first turn. The next wait ends a turn.
         let turn = scoreboard.read(WorkerId::from_slot(0)).totals.times[1];
         assert!(turn.sum_ns >= 2 * 6_900_000, "{turn:?}");
     }

@@ -191,7 +191,7 @@ impl<L: Acceptor<Stream: Transport>> Session<'_, L> {
     }
 
     fn finish(&mut self, lingers: bool) -> io::Result<Progress> {
-        // Unread bytes in the socket would turn the close into a reset (as in nginx).
+        // With unread bytes in the socket, a close would reset the connection. nginx lingers, too.
         if !lingers && !self.stream.is_readable() {
             return Ok(Progress::Done);
         }

@@ -42,9 +42,9 @@ impl SocketFiles {
 
 impl Drop for SocketFiles {
     fn drop(&mut self) {
-        // The parent, an older binary, then serves again with the same files. (If both are stopped
-        // at the same time, each may leave the files to the other. The next server then finds that
-        // they are stale.)
+        // If the parent, an older binary, is alive, it serves again with the same files. (If both
+        // are stopped at the same time, each may leave the files to the other. The next server then
+        // finds that they are stale.)
         if parent_binary_alive() {
             return;
         }

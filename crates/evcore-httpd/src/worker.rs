@@ -180,7 +180,7 @@ fn configured(builder: Builder, options: &Options) -> Builder {
     }
 }
 
-/// Returns the same without the poller, for a loop with a backend of its own.
+/// Sets all options of the loop except the poller, for a loop with a backend of its own.
 pub(crate) fn configured_over<L: Acceptor>(builder: Builder<L>, options: &Options) -> Builder<L> {
     let instruments = InstrumentOptions::new()
         .histograms(true)

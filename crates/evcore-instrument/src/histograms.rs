@@ -27,7 +27,8 @@ pub struct Histograms {
     posted: Lengths,
 }
 
-/// A distribution of lengths. A length that equals the one before costs an addition.
+/// A distribution of lengths (of the list of events, and of the posted queue). Recording the same
+/// length again costs only a comparison and an addition.
 #[derive(Clone, Debug)]
 struct Lengths {
     counts: Histogram,
@@ -85,10 +86,10 @@ impl Histograms {
 
     /// The length of turns in nanoseconds.
     ///
-    /// In `evcore`, a turn lasts from the end of a wait to the beginning of the next one, and is
-    /// recorded then. It includes the work after its last step. With a `timer_resolution`, the
-    /// turns that begin without a tick are measured only if there is a watchdog, because they do
-    /// not read the clock.
+    /// In `evcore`, a turn lasts from the end of a wait to the beginning of the next one, and
+    /// includes the work after its last step. It is recorded when the next wait begins. With a
+    /// `timer_resolution`, the turns that begin without a tick are measured only if there is a
+    /// watchdog, because they do not read the clock.
     #[must_use]
     pub fn turn_ns(&self) -> &Histogram {
         &self.turn_ns
@@ -114,7 +115,8 @@ impl Histograms {
     /// The number of posted steps when a turn began. Copies 14 KiB.
     ///
     /// In `evcore`, these are the steps left over or deferred from the turn before, and those
-    /// posted since by the program or by other threads.
+    /// posted since by the program or by other threads. A turn that holds the accept lock while a
+    /// client waits also posts its events.
     #[must_use]
     pub fn posted(&self) -> Histogram {
         self.posted.histogram()

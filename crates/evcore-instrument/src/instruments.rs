@@ -165,7 +165,8 @@ impl<R> Instruments<R> {
     /// Empties the [histograms](Self::histograms), for example once a minute. The call writes 100
     /// KiB.
     ///
-    /// The current turn is recorded as usual when it ends.
+    /// The length of the current turn is recorded as usual when the turn ends. Its numbers of
+    /// events and of posted steps are lost.
     pub fn clear_histograms(&mut self) {
         let histograms = self.0.as_mut().and_then(|set| set.histograms.as_mut());
         if let Some(histograms) = histograms {
@@ -177,7 +178,8 @@ impl<R> Instruments<R> {
     /// [watchdog](InstrumentOptions::watchdog) since the last call. `None` if there was none, or if
     /// there is no watchdog.
     ///
-    /// In `evcore` a turn ends when the next wait begins, so its report is there after that wait.
+    /// In `evcore` a turn ends when the next wait begins, so this method reports the turn after
+    /// that wait.
     pub fn take_slow_turn(&mut self) -> Option<SlowTurn<R>> {
         self.0.as_mut()?.watchdog.as_mut()?.take_slow_turn()
     }

@@ -65,10 +65,10 @@ impl InstrumentOptions {
     /// `Record` lists the actions. A connection that sends a request makes about four records in a
     /// turn, so a few hundred records cover the last turns of a busy loop.
     ///
-    /// In `evcore` a record takes 24 bytes. The recorder costs some 220 instructions for each
-    /// event, and some 550 for a turn with one event, as much as a watchdog. Each turn reads a
-    /// clock when it ends. (With a `timer_resolution` and no watchdog, only turns that begin with a
-    /// tick read it, and have a length.)
+    /// In `evcore` a record takes 24 bytes. The recorder costs some 550 instructions for a turn
+    /// with one event, and some 220 for each further event; a watchdog costs about as much. Each
+    /// turn reads a clock when it ends. (With a `timer_resolution` and no watchdog, only turns that
+    /// begin with a tick read the clock and have a length.)
     pub const fn flight_recorder(mut self, records: usize) -> Self {
         self.flight_records = records;
         self

@@ -40,8 +40,8 @@ pub enum Accept<S = Stream> {
     /// The error numbers are ECONNABORTED, EPERM (the error of a firewall), and those that the
     /// Linux manual page accept(2) lists as network errors of the new connection (ENETDOWN, EPROTO,
     /// ENOPROTOOPT, EHOSTDOWN, ENONET, EHOSTUNREACH, EOPNOTSUPP and ENETUNREACH) or as errors that
-    /// some kernels return (ETIMEDOUT, EPROTONOSUPPORT and ESOCKTNOSUPPORT). A client of a TCP
-    /// listener for which the system reports no address has left, too.
+    /// some kernels return (ETIMEDOUT, EPROTONOSUPPORT and ESOCKTNOSUPPORT). If the system reports
+    /// no address of a TCP client, that client has left, too.
     ///
     /// A sandbox that forbids accept(2) may return EPERM for every call. If thousands of calls in a
     /// row return this outcome, stop watching the listener for a while.

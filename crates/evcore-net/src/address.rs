@@ -47,9 +47,9 @@ pub enum Address {
     /// in which bytes are escaped as by `escape_ascii`. This form is not parsed as a name, but as
     /// the path `@NAME`.
     Abstract(Box<[u8]>),
-    /// A Unix socket without a path or a name, such as the socket of nearly every client. So is a
-    /// peer whose path leaves no room for a zero byte in the socket address (108 bytes on Linux).
-    /// The text form is `unix:`.
+    /// A Unix socket without a path or a name, such as the socket of nearly every client. A peer
+    /// whose path leaves no room for a zero byte in the socket address (a path of 108 bytes on
+    /// Linux) also counts as unnamed. The text form is `unix:`.
     Unnamed,
 }
 

@@ -1,7 +1,6 @@
 //! Checks whether the peer of a connection has received all bytes that were sent.
 //!
-//! When `send` returns, only the kernel has the bytes. A slow peer may get them much later, and
-//! cannot send its next request before.
+//! When `send` returns, only the kernel has the bytes. A slow peer may get them much later.
 
 #![allow(unsafe_code, reason = "the ioctl is made through libc")]
 
@@ -29,8 +28,8 @@ pub(crate) fn is_delivered(fd: impl AsFd) -> io::Result<bool> {
     Ok(queued == 0)
 }
 
-/// Returns true, because it is not implemented for other systems. (FreeBSD has `FIONWRITE` for it,
-/// and macOS `SO_NWRITE`.)
+/// Returns true, because this crate implements the check only for Linux. (FreeBSD has `FIONWRITE`
+/// for it, and macOS `SO_NWRITE`.)
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 pub(crate) fn is_delivered(_fd: impl AsFd) -> io::Result<bool> {
     Ok(true)

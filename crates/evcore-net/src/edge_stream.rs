@@ -8,8 +8,8 @@ use std::os::fd::AsFd;
 use crate::splice_pipe::SplicePipe;
 use crate::transport::Transport;
 
-/// Maximum number of calls for a side of a stream in one turn, so that other streams get their
-/// turn.
+/// Maximum number of calls for a side of a stream in one turn of the loop, so that no stream
+/// starves the others.
 const CALLS_MAX: u8 = 32;
 
 const BUFFERS_MAX: usize = 1024;
@@ -19,8 +19,8 @@ pub trait EdgeLoop {
     /// The identifier under which the loop watches a stream.
     type Token: Copy;
 
-    /// The number of the current turn, one iteration of the loop. Each side of a stream gets 32
-    /// calls in each turn.
+    /// The number of the current turn (a turn is one iteration of the loop). Each side of a stream
+    /// gets 32 calls in each turn.
     fn turn(&self) -> u64;
 
     /// Makes the loop report a side of a stream again, after a call has drained it (or filled it,
@@ -60,11 +60,11 @@ pub struct Edges {
 ///
 /// 1. Pass what the poller reports of the stream to [`on_edges`](Self::on_edges).
 /// 2. Then receive and send, until a call fails with [`WouldBlock`](ErrorKind::WouldBlock) or
-///    nothing is left to do. The next report of a side comes only after a call has drained it (or
-///    filled it, for sending).
+///    nothing is left to do. The next report of a side is certain only after a call has drained it
+///    (or filled it, for sending).
 ///
 /// If you did not receive because sending blocked, receive and send after the next report. Data
-/// that arrived in the meantime causes no further report.
+/// that arrived in the meantime may cause no further report.
 ///
 /// A stream cannot starve other streams, and one of its sides cannot starve the other side. After
 /// 32 calls of a side in one turn, the next call of that side fails with `WouldBlock` as well, and
@@ -124,8 +124,9 @@ impl<S: Transport, T: Copy> EdgeStream<S, T> {
     /// stream remains readable.
     ///
     /// A short read drains the stream, unless the end, a hang-up or an error was reported. A read
-    /// that urgent data or passed descriptors end early counts as a short read as well. If the peer
-    /// may send these, receive by [`read_with`](Self::read_with).
+    /// that ends early because of urgent data or passed descriptors counts as a short read as well,
+    /// although more data may be left. If the peer may send these, receive by
+    /// [`read_with`](Self::read_with).
     ///
     /// # Errors
     ///

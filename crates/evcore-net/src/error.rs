@@ -1,4 +1,4 @@
-//! The errors of listening and connecting, each with the advice that its message gives.
+//! The errors of listening, accepting and connecting. The messages give advice.
 
 use std::convert::Infallible;
 use std::os::fd::RawFd;
@@ -15,8 +15,8 @@ use crate::{
 
 /// An error of a listener, or of connecting.
 ///
-/// A failure to accept that concerns only one client, or that passes, is an
-/// [`Accept`](crate::Accept) instead.
+/// A failure to accept that concerns only one client, or that passes, is not an error but an
+/// outcome ([`Accept`](crate::Accept)).
 ///
 /// # Examples
 ///

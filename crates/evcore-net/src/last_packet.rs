@@ -11,8 +11,8 @@ impl Stream {
     /// `tcpi_last_data_recv` and `tcpi_last_ack_recv`). Linux only.
     ///
     /// Right after an accept it is the time for which the client has waited in the backlog, since
-    /// its handshake or since its request. It is a multiple of the kernel's tick (1 to 10 ms). It
-    /// costs one system call.
+    /// its handshake or, if that came later, since its request. The time is a multiple of the
+    /// kernel's tick (1 to 10 ms). Costs one system call.
     ///
     /// # Errors
     ///

@@ -144,8 +144,9 @@ impl Listener {
     ///
     /// # Errors
     ///
-    /// [`Error::Accept`] if the listener is broken. A failure that concerns only one client, or
-    /// that passes, is an outcome ([`Accept`]) and not an error.
+    /// [`Error::Accept`] if the listener is broken, or if a policy of the system forbids accepting.
+    /// A failure that concerns only one client, or that passes, is an outcome ([`Accept`]) and not
+    /// an error.
     #[inline]
     pub fn accept(&self) -> Result<Accept, Error> {
         match retry_on_intr(|| sys::accept(&self.fd)) {
@@ -177,8 +178,9 @@ impl Listener {
     /// of `FD_CLOEXEC`): off by default.
     ///
     /// It is for a server that replaces its binary. Pass the numbers of the descriptors to the new
-    /// program, and call [`from_fd`](Self::from_fd) there, which turns it off again. While it is
-    /// on, programs that other threads start inherit the descriptor too.
+    /// program, and call [`from_fd`](Self::from_fd) there, which makes the descriptor close-on-exec
+    /// again. While this setting is on, programs that other threads start inherit the descriptor
+    /// too.
     ///
     /// # Errors
     ///

@@ -52,10 +52,10 @@ impl ListenerOptions {
     /// `([127, 0, 0, 1], 80)`. With port 0, the kernel chooses a free port. Host names are not
     /// looked up.
     ///
-    /// If there is a Unix socket at the path on which no server listens any more, it is replaced.
-    /// To find that out, this function connects to it. Two servers that start at the same path at
-    /// the same instant may each mistake the socket of the other for a stale one. The process that
-    /// starts them has to prevent that.
+    /// A Unix socket at the path is replaced if no server listens on it any more. To find that out,
+    /// this function connects to it. Two servers that start at the same path at the same instant
+    /// may each mistake the socket of the other for a stale one. The process that starts them has
+    /// to prevent that.
     ///
     /// # Errors
     ///
@@ -136,7 +136,7 @@ impl ListenerOptions {
     }
 }
 
-/// Makes one attempt.
+/// Makes one attempt to open the listener.
 fn open(options: &ListenerOptions, address: &Address) -> Result<Listener, Error> {
     let of_listener = settings(options, address);
     let of_socket = options.socket.settings(address);

@@ -37,12 +37,13 @@ pub struct PeerCredentials {
 }
 
 impl Stream {
-    /// Returns the process, user and group at the other end of a Unix socket (`SO_PEERCRED`). Linux only.
+    /// Returns the process, user and group at the other end of a Unix socket (`SO_PEERCRED`). Linux
+    /// only.
     ///
     /// # Errors
     ///
-    /// [`Unsupported`](io::ErrorKind::Unsupported) for TCP, for a stream that is not connected, and on
-    /// other systems.
+    /// [`Unsupported`](io::ErrorKind::Unsupported) for TCP, for a stream that is not connected, and
+    /// on other systems.
     pub fn peer_credentials(&self) -> io::Result<PeerCredentials> {
         let [process, user, group] = socket_option::peer_credentials(self)?;
         if user == u32::MAX {

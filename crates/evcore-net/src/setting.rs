@@ -13,7 +13,8 @@ use crate::sys;
 
 pub(crate) type Setting<'a> = (&'static SocketOption, Option<Value<'a>>);
 
-/// Refuses an option that this system or a socket of this address does not have. No system call.
+/// Refuses an option that this system or a socket of this address does not have. Makes no system
+/// call.
 pub(crate) fn refuse_unsupported(
     settings: [&[Setting<'_>]; 2],
     address: &Address,
@@ -79,8 +80,8 @@ fn unsupported(option: &SocketOption, address: &Address, place: &'static str) ->
     }
 }
 
-/// The value of a switch, which is set only if it is on. So a switch that is off needs no support
-/// for the option.
+/// The value of a switch that is on; `None` if it is off, so that it is not refused on a system
+/// without the option.
 pub(crate) fn if_on<'a>(is_on: bool) -> Option<Value<'a>> {
     is_on.then_some(Value::Number(1))
 }

@@ -56,7 +56,7 @@ impl SocketFile {
         }))
     }
 
-    /// The absolute path of the file, which may be removed by now.
+    /// The absolute path of the file, which may have been removed meanwhile.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path

@@ -49,7 +49,7 @@ enum Support {
         level: c_int,
         number: c_int,
     },
-    /// The option is set by another call, which is up to the code that opens the socket.
+    /// The code that opens the socket sets the option by another call.
     OtherCall,
     Missing,
 }
@@ -92,7 +92,7 @@ rows! { if not(any(target_os = "illumos", target_os = "solaris"));
     REUSE_PORT = "reuse_port", Tcp, SOL_SOCKET, SO_REUSEPORT;
 }
 
-// On OpenBSD these settings apply to the whole system.
+// On OpenBSD the times and the number of probes are settings of the whole system.
 rows! { if not(target_os = "openbsd");
     KEEPALIVE = "keepalive", Tcp, SOL_SOCKET, SO_KEEPALIVE;
     /// The value is in seconds.
@@ -120,7 +120,7 @@ rows! { if any(target_os = "linux", target_os = "android");
     /// The kernel chooses the local port when it connects, and not when it binds. It works for IPv6
     /// too.
     BIND_ADDRESS_NO_PORT = "local_address", Tcp, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT;
-    /// The field of IPv4 packets that a socket for IPv6 sends.
+    /// The type of service of the IPv4 packets that an IPv6 socket sends.
     TOS_OF_MAPPED = "tos", Ipv6, IPPROTO_IP, IP_TOS;
     /// The value is in milliseconds.
     USER_TIMEOUT = "user_timeout", Tcp, IPPROTO_TCP, TCP_USER_TIMEOUT;
@@ -179,7 +179,8 @@ impl SocketOption {
                 let value = value.to_ne_bytes();
                 set_bytes(socket, (level, number), &value)
             }
-            // Linux cuts a longer name off, also at a zero, and takes an empty one as no name.
+            // Linux cuts a name off after `TEXT_MAX` bytes and at a zero byte, and takes an empty
+            // one as no name.
             (_, Value::Text(text))
                 if !(1..=TEXT_MAX).contains(&text.len()) || text.contains('\0') =>
             {

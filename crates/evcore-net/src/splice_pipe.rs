@@ -1,4 +1,4 @@
-//! Moving bytes from one stream to another without a copy through the process.
+//! Moving bytes from one stream to another, without a copy through the process if they are many.
 
 use std::cell::Cell;
 use std::fmt;

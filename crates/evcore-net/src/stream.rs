@@ -70,8 +70,8 @@ impl Stream {
     /// You can omit the last call after a short read if no event of this stream has reported the
     /// end yet (`Ready::READ_CLOSED` of `evcore-poller`). An end that arrives later has an event of
     /// its own. If data and end arrive together, one event reports both, and no other event
-    /// follows. Two more things end a read early: urgent data on TCP, and a message with
-    /// descriptors on a Unix socket.
+    /// follows. Do not omit the call if the peer may send urgent data (TCP) or descriptors (Unix
+    /// sockets): they end a read early too, and more bytes may be left.
     ///
     /// # Errors
     ///
@@ -213,10 +213,10 @@ impl Stream {
 
     /// Ends one side, or both, for every descriptor of the connection.
     ///
-    /// [`Shutdown::Read`] sends nothing to a TCP peer; on Linux, a Unix peer's sends fail after it.
-    /// [`recv`](Self::recv) then returns 0 instead of failing with `WouldBlock`. It depends on the
-    /// system whether bytes that have arrived, or that the peer still sends, are discarded or can
-    /// be received.
+    /// After [`Shutdown::Read`], [`recv`](Self::recv) returns 0 instead of failing with
+    /// `WouldBlock`. A TCP peer gets no notice of it; on Linux, the sends of a Unix peer fail. It
+    /// depends on the system whether bytes that have arrived, or that the peer still sends, are
+    /// discarded or can be received.
     ///
     /// # Errors
     ///

@@ -141,7 +141,7 @@ mod imp {
     pub(crate) fn accept(listener: impl AsFd) -> io::Result<(OwnedFd, Option<SocketAddrAny>)> {
         let (fd, peer) = acceptfrom(listener)?;
         set_nonblocking_cloexec(&fd)?;
-        // The option cannot be set if the connection was reset, because the peer has left.
+        // Setting the option fails only if the peer has reset the connection.
         sockopt::set_socket_nosigpipe(&fd, true).map_err(|_| io::Errno::CONNABORTED)?;
         Ok((fd, peer))
     }

@@ -72,7 +72,7 @@ pub trait Transport: fmt::Debug {
         sum_until_short(buffers.map(|buffer| (buffer.len(), self.recv(buffer))))
     }
 
-    /// Sends as many bytes as fit into the buffer, and returns their number.
+    /// Sends as many of the bytes as fit into the connection's buffer, and returns their number.
     ///
     /// # Errors
     ///

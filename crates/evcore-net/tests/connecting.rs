@@ -198,7 +198,7 @@ fn a_reset_in_the_middle_is_reported() {
     assert_eq!(error.kind(), ErrorKind::ConnectionReset);
 }
 
-/// Linux returns an error; other systems refuse such a client.
+/// Only Linux has an error for a full backlog; other systems refuse such a client.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_full_unix_backlog_is_an_error_until_one_is_accepted() {

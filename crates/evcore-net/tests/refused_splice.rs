@@ -13,7 +13,8 @@ use evcore_testing::without;
 use libc::{EINVAL, EMFILE, ENOSYS, EOPNOTSUPP, EPERM, SYS_pipe2, SYS_splice};
 use rustix::event::{PollFd, PollFlags, poll};
 
-/// Errors of a kernel without the call, of a kind of file, and of the filter of a sandbox.
+/// Errors of a kernel without the call, of a kind of file that the call does not support, and of a
+/// sandbox that denies the call.
 const REFUSALS: [libc::c_int; 4] = [ENOSYS, EINVAL, EOPNOTSUPP, EPERM];
 
 /// More than a pipe and the buffers of two pairs of sockets hold.

@@ -163,7 +163,7 @@ fn the_socket_of_a_running_server_is_an_address_in_use() {
     assert!(matches!(error, Error::AddressInUse { .. }), "{error}");
     assert!(error.to_string().contains("another path"), "{error}");
 
-    // The running server has accepted the probe, and still listens.
+    // The first client is the probe of the second server. The running server still listens.
     accept_one(&server);
     let _client = UnixStream::connect(&path).unwrap();
     accept_one(&server);

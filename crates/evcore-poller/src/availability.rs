@@ -46,7 +46,8 @@ impl BackendKind {
     /// closes each of them, all in one separate thread. Opening `io_uring` includes a call of
     /// `io_uring_enter`, which a sandbox may deny although it permits `io_uring_setup`. A backend
     /// that fails for too few descriptors or too little memory counts as permitted, because such a
-    /// shortage passes.
+    /// shortage passes. (`io_uring` does not if it gets no memory for its queues, because usually
+    /// the limit of locked memory is too low, and stays so.)
     ///
     /// ```
     /// use evcore_poller::BackendKind;

@@ -13,8 +13,8 @@
 //!   a wait.
 //! - A wait reports at most as many events as fit into the sink, and each key at most once. A later
 //!   wait reports the events that do not fit, so that no key starves.
-//! - A wait that succeeds and reports nothing has lasted until its timeout. A wait that fails has
-//!   reported nothing.
+//! - A wait that succeeds and reports neither an event nor a wake has lasted until its timeout. A
+//!   wait that fails has reported nothing.
 //!
 //! A simulator implements [`Backend`] without a kernel, and sets
 //! [`simulated`](Capabilities::simulated). It then gets only simulated targets.
@@ -93,8 +93,8 @@ pub struct Capabilities {
     pub exclusive: bool,
     /// The backend records what `modify` passes, applies it in the wait, and reports a refusal as
     /// an event with [`Ready::ERROR`](crate::Ready::ERROR). After such an event the poller passes
-    /// on the next `modify` even if it changes nothing. The poller also passes on changes from and
-    /// to an empty interest.
+    /// on the next `modify` even if it changes nothing. The poller also passes changes from and to
+    /// an empty interest to `modify`, and not to `add` and `remove`.
     pub batches_changes: bool,
     /// The kernel watches a file, and not the number of its descriptor. So it goes on reporting a
     /// file that was [removed before a close](crate::Poller::remove_before_close) if a duplicate is
@@ -233,8 +233,8 @@ pub trait Backend: fmt::Debug + Send {
     /// [`EventSink::set_woken`]. This method is called once.
     ///
     /// If the handle comes from a [`WakeChannel`](crate::WakeChannel), the poller drains the
-    /// channel too, after a wait that has filled the buffer before it reached the waker. An event
-    /// of the channel that the kernel has queued by then is not another wake, because nothing is
-    /// left to [drain](crate::WakeChannel::drain).
+    /// channel too, after a wait whose events fill the buffer, because the kernel may not have
+    /// reached the waker. An event of the channel that the kernel has queued by then is not another
+    /// wake, because nothing is left to [drain](crate::WakeChannel::drain).
     fn waker(&self) -> Waker;
 }

@@ -29,8 +29,8 @@ use std::fmt;
 /// | `READ_CLOSED` | yes ³ | yes | no: a read of 0 bytes | no: a read of 0 bytes | Linux; else as ports | no: a read of 0 bytes | yes |
 /// | `WRITE_CLOSED`, `ERROR` | yes | if the side is watched | yes | yes | yes | no: the side is ready, and fails | yes |
 /// | priority data | yes | refused | yes | yes | yes | yes | yes |
-/// | cost of a wait grows with the number of | what is ready | what is ready | what is ready, which the next call watches again | what is ready | what is registered | the highest descriptor | what is ready |
-/// | a change costs | one call | goes with the wait | one call | part of one write before the wait ⁴ | nothing ⁴ | nothing ⁴ | goes with the wait ⁴ |
+/// | cost of a wait grows with | ready descriptors | ready descriptors | ready descriptors, which the next call watches again | ready descriptors | registered descriptors | the highest descriptor | ready descriptors |
+/// | a change costs | one call | no call: it goes with the wait | one call | part of one write before the wait ⁴ | no call ⁴ | no call ⁴ | no call: it goes with the wait ⁴ |
 /// | descriptors | all | all | all | all | all | below 1024 | all |
 /// | a regular file, `/dev/null` | refused | depends on the system | depends on the system | depends on the system | always ready | always ready | always ready |
 /// | closed without `remove` | silent | silent | silent, or one error event | silent, or one error event | one error event | one error event | the file stays open; silent, or one error event |
@@ -95,8 +95,8 @@ pub enum BackendKind {
     /// A watched file stays open, even if its descriptor is closed, until it is removed or the
     /// poller is dropped. If the process ends, or if the poller is dropped in another thread than
     /// that of its last wait, the file stays open for a moment longer. A moment after a poller is
-    /// dropped, the kernel interrupts its thread once. A call that the kernel does not restart
-    /// (such as an `epoll_wait` of other code) then fails with `EINTR`. A
+    /// dropped, the kernel interrupts the thread of the poller's last wait once. A call that the
+    /// kernel does not restart (such as an `epoll_wait` of other code) then fails with `EINTR`. A
     /// [`wait`](crate::Poller::wait) of another poller goes on.
     ///
     /// It has no [exclusive registrations](crate::Mode::Exclusive), so a connection wakes every

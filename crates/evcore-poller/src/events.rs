@@ -7,7 +7,7 @@ use std::{fmt, iter::FusedIterator, slice};
 use crate::refill::Refill;
 use crate::{entry::Entry, event::Event, ready::Ready};
 
-/// The highest capacity: epoll refuses a list of 2^31 bytes, and an event has up to 16.
+/// The highest capacity: epoll refuses a list of 2^31 bytes, and an event takes up to 16 bytes.
 const MAX_CAPACITY: usize = (1 << 27) - 1;
 
 /// The buffer that [`Poller::wait`](crate::Poller::wait) fills. Make one and use it for every wait.
@@ -47,14 +47,14 @@ impl Events {
     ///
     /// - A signal ends the wait with [`Error::Interrupted`](crate::Error::Interrupted), and no
     ///   clock is read to continue it. (On `io_uring` a clock is read before a wait that may block
-    ///   until a timeout. A signal does not always end the wait if it comes together with a wake-up
-    ///   that reports nothing. A [`Waker`](crate::Waker) that the signal's handler uses always ends
-    ///   it.)
+    ///   until a timeout. If a signal comes together with a wake-up that reports nothing, the
+    ///   signal does not always end the wait. A [`Waker`](crate::Waker) that the signal's handler
+    ///   uses always ends it.)
     /// - Stale events of a key that was [removed before a
     ///   close](crate::Poller::remove_before_close) may follow other events in the buffer. If a
     ///   wait has only stale events, they are dropped, and the wait mostly fails with
-    ///   `Error::Interrupted`. It returns no event if too few descriptors are left to register
-    ///   everything anew.
+    ///   `Error::Interrupted`. If too few descriptors are left to register everything anew, the
+    ///   wait succeeds with 0 events instead.
     ///
     /// ```
     /// use evcore_poller::{Error, Events, Poller};
@@ -213,7 +213,7 @@ impl Events {
         self.seen.0 & Seen::WAKE != 0
     }
 
-    /// Returns whether no other event fits, so that more may be ready.
+    /// Returns whether there is no room for another event. If so, more descriptors may be ready.
     #[must_use]
     #[inline]
     pub fn is_full(&self) -> bool {

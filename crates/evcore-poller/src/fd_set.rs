@@ -11,7 +11,7 @@ use std::os::fd::RawFd;
 use crate::growth;
 
 /// Numbers below this are bits in a table of at most 2 MiB. Systems assign the lowest free number,
-/// so others are rare.
+/// so higher ones are rare.
 const DENSE: usize = 1 << 24;
 
 #[derive(Debug, Default)]

@@ -59,10 +59,10 @@ pub enum Mode {
     /// the stream may come in one event.
     ///
     /// An end is reported once even before the answer: the end of the peer's bytes, if the interest
-    /// includes reading, and a hang-up or an error. This holds if the backend reports them by bits
+    /// includes reading, and a hang-up or an error. This holds if the backend reports ends by bits
     /// of their own ([the table](crate::BackendKind#what-each-backend-does); select has no such
-    /// bits). The affected sides are reported together with the end. After a hang-up or an error,
-    /// nothing more is reported until `rearm`.
+    /// bits). The affected sides are reported together with the end. If the poller emulates `Edge`,
+    /// nothing more is reported after a hang-up or an error, until `rearm`.
     ///
     /// Backends differ in what else they report before the answer. A kernel that has `Edge` itself
     /// (epoll, kqueue, `io_uring`) reports new data and new room, and may repeat everything else

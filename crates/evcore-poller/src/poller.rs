@@ -216,7 +216,7 @@ impl Poller {
     }
 
     /// Stops watching. Costs at most one system call, except on `io_uring`, where further calls do
-    /// the work of the wake-ups since the last wait, about twenty by each.
+    /// the work of the wake-ups since the last wait, one call per about twenty wake-ups.
     ///
     /// Events that a wait has already returned remain in its buffer. Recognise them by the high
     /// half of their key.
@@ -280,7 +280,7 @@ impl Poller {
     /// [`Error::Interrupted`], but only if the buffer is [raw](Events::raw); [`Error::Forked`],
     /// [`Error::Os`]. After an error `events` is empty.
     //
-    // It is inlined, because a call would be a large part of a wait of one event.
+    // It is inlined, because a call would be a large part of the cost of a wait with one event.
     #[inline(always)]
     pub fn wait(&mut self, events: &mut Events, timeout: Option<Duration>) -> Result<usize> {
         if self.must_prepare(events, timeout) {

@@ -20,7 +20,8 @@ bitflags! {
     /// assert_eq!(ready.bits(), 0x2001);
     /// ```
     //
-    // So the conversion of the flags of epoll and of Linux's `poll` is a mask.
+    // The bits have Linux's values, so that a mask converts the flags of epoll and of Linux's
+    // `poll`.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
     pub struct Ready: u16 {
         /// A read, or an accept, does not block.

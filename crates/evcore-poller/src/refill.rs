@@ -3,7 +3,7 @@
 #[cfg(any(target_os = "linux", target_os = "android"))]
 use rustix::io::Errno;
 
-/// The parts of the result stay in registers.
+/// The result of a wait. Its parts stay in registers.
 #[derive(Clone, Copy)]
 #[cfg_attr(
     not(any(target_os = "linux", target_os = "android")),

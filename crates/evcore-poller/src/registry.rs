@@ -262,9 +262,10 @@ impl Registry {
         let row = self.row(key)?;
         if is_emulated && row.mode.is_edge() {
             let answered = WatchSet::of(interest - (interest - row.wanted));
-            // A side outside of the present interest is unmasked too, because that interest may be
-            // taken back before the wait. But such a side alone does not mark the row as dirty,
-            // because a refused registration would be passed on, refused and reported again.
+            // A side outside of the present interest is unmasked too, because the change that has
+            // removed the side may be undone before the wait. But such a side alone does not mark
+            // the row as dirty, because a refused registration would be passed on, refused and
+            // reported again.
             row.masked = row.masked - answered - WatchSet::sides_of(interest);
             if !answered.is_empty() {
                 self.mark_dirty(key);

@@ -13,7 +13,7 @@
 //! taken for another wake.
 //!
 //! This file uses no other part of the crate, because `tests/loom_waker.rs` includes it and runs it
-//! over loom's atomics.
+//! with a flag over loom's atomics.
 
 use std::sync::atomic::{
     AtomicBool, AtomicU64,
@@ -42,8 +42,8 @@ pub(crate) trait Doorbell {
     fn notify(&self);
 
     /// Clears the doorbell, so that no wait sees it again. Returns the number of notifications
-    /// since the last call. A doorbell that is never left unread may return any number above 0 in
-    /// place of that number.
+    /// since the last call. If a doorbell is never left unread, any number above 0 means only that
+    /// there were notifications.
     fn clear(&self) -> u64;
 }
 
@@ -86,7 +86,8 @@ impl<F: AtomicFlag, D: Doorbell> WakeFlag<F, D> {
     /// reported as one wake, so reports do not count notifications any more. From now on no
     /// notification is left unread.
     pub(crate) fn expose(&self) {
-        // Relaxed is enough, because a later notification is a call to the kernel, which orders it.
+        // Relaxed is enough, because other code notifies by a call to the kernel, which comes later
+        // and is ordered after this store.
         self.is_exposed.store(true, Relaxed);
     }
 

@@ -101,8 +101,8 @@ impl Waker {
         }
     }
 
-    /// Takes the wakes that no wait has reported yet, and returns whether there were any. A waker
-    /// of a function never has any here. Costs one relaxed load if there are none.
+    /// Takes the wakes that no wait has reported yet, and returns whether there were any. The
+    /// result is false for a waker that calls a function. Costs one relaxed load if there are none.
     #[inline]
     pub(crate) fn take_pending(&self) -> bool {
         match &self.wake {
@@ -168,8 +168,8 @@ impl WakeChannel {
     }
 
     /// Reads the notifications, so that a level-triggered watch is silent, and lets the next wake
-    /// write again. Returns whether there was a wake to report. There is none if the
-    /// [`Poller`](crate::Poller) found it before the kernel delivered the event.
+    /// write again. Returns whether there was a wake to report. The result is false if the
+    /// [`Poller`](crate::Poller) has found the wake before the kernel delivered the event.
     ///
     /// Costs one `read` (on a pair of sockets more, if there are 64 bytes or more).
     #[expect(

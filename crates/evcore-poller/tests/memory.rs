@@ -19,8 +19,8 @@ static ALLOCATOR: CountingAllocator = CountingAllocator;
 /// The most bytes of a registration: a row of 12, a key of 8, 4 for a waiting change, a bit for its
 /// descriptor, and a quarter more for growth.
 const BYTES_MAX: usize = 31;
-/// The same with the poll backend, which adds an entry of 8 bytes for the kernel, its place, a row
-/// of 16 bytes, and 4 for a waiting change.
+/// The same with the poll backend, which adds an entry of 8 bytes for the kernel, 4 for the entry's
+/// place, a row of 16, 4 for a waiting change, and a quarter more for growth.
 const BYTES_MAX_POLL: usize = BYTES_MAX + 40;
 
 #[derive(Debug)]
@@ -79,8 +79,8 @@ fn bytes_each<'a>(
     bytes_in_use().wrapping_sub(before).div_ceil(count as usize)
 }
 
-/// Numbers of registrations from 1,000 to 20,000, and numbers for which a doubling table would just
-/// have grown.
+/// Numbers of registrations from 1,000 to 20,000, and numbers just beyond a power of two, at which
+/// a doubling table would have grown.
 fn counts() -> impl Iterator<Item = u32> {
     let sweep = (0..).map(|n| 1_000 + n * 500).take_while(|n| *n <= 20_000);
     sweep.chain((10..=14).map(|bits| (1 << bits) + 1))

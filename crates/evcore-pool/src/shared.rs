@@ -9,7 +9,7 @@
 //! took some, or a thread is about to wake it.
 //!
 //! `tests/loom_pool.rs` includes this file and `sync.rs`, so this file uses no other file of the
-//! crate. The test replaces single operations by wrong ones, for which the fields are `pub(crate)`.
+//! crate. The fields are `pub(crate)`, because the test replaces single operations by wrong ones.
 
 use std::any::Any;
 use std::collections::VecDeque;
@@ -125,7 +125,8 @@ impl<Id, T> Shared<Id, T> {
     }
 
     /// Makes the threads finish after the jobs that they run. Returns the jobs that have not
-    /// started, which the caller drops without the lock, and the number of simulated ones.
+    /// started, which the caller drops without the lock, and the number of simulated jobs that have
+    /// not run.
     pub(crate) fn close(&self) -> (VecDeque<Job<Id, T>>, usize) {
         let mut state = self.lock();
         state.closed = true;

@@ -2,10 +2,10 @@
 //! that decides when the receiver is woken.
 //!
 //! The rule: the side that makes the queue non-empty wakes the receiver, after releasing the lock.
-//! That is the sender of the first value, or the receiver when it puts back values that it has not
-//! handled. So if the queue is non-empty, the receiver has been woken since it last took the queue,
-//! or the thread that queued the first value is about to wake it. A wake-up inside the lock would
-//! only make the receiver block on that lock.
+//! This side is the sender of the first value, or the receiver when it puts back values that it has
+//! not handled. So if the queue is non-empty, the receiver has been woken since it last took the
+//! queue, or the thread that queued the first value is about to wake it. A wake-up inside the lock
+//! would only make the receiver block on that lock.
 //!
 //! The receiver takes the whole queue and leaves its own empty one in its place. The lock is held
 //! only for a swap, and neither side allocates once both buffers have grown.
@@ -15,9 +15,9 @@
 //! at least one side sees the change of the other side. So a drain takes no further lock while no
 //! sender waits.
 //!
-//! This file uses only `send_error.rs` and `sync.rs` of the crate, because `tests/loom_inbox.rs`
-//! includes these files. It runs them over loom's lock, and replaces single steps by wrong ones to
-//! show what each step is for. That is why the fields are `pub(crate)`.
+//! Of the crate, this file uses only `send_error.rs` and `sync.rs`, because `tests/loom_inbox.rs`
+//! includes all three. That test runs them over loom's lock, and replaces single steps by wrong
+//! ones to show what each step is for. Therefore the fields are `pub(crate)`.
 
 use std::collections::VecDeque;
 use std::mem;
@@ -169,7 +169,7 @@ impl<T, W: Fn()> Channel<T, W> {
     /// Puts the rest of a batch back in front of the queue, and wakes the receiver if the queue was
     /// empty. Then notifies the senders that wait for a place.
     ///
-    /// Costs O(values sent since the batch was taken); each value pays for this once.
+    /// Costs O(values sent since the batch was taken). Each value is moved at most once.
     pub(crate) fn put_back(&self, rest: &mut VecDeque<T>) {
         if !rest.is_empty() && self.push_front(rest) {
             (self.wake)();

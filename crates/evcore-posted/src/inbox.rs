@@ -28,7 +28,7 @@ use crate::send_error::SendError;
 /// Further sends do not call it. `wake` is called without a lock, on the thread of that sender or
 /// on the receiver's, and must not panic. If the receiver is not waiting at that moment, the
 /// wake-up must end its next wait, as `evcore-poller`'s `Waker` and
-/// [`Thread::unpark`](std::thread::Thread::unpark) do. The receiver drains after each wake-up,
+/// [`Thread::unpark`](std::thread::Thread::unpark) do. The receiver must drain after each wake-up,
 /// before it waits again; the drain may find nothing.
 ///
 /// # Cost

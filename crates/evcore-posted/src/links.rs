@@ -40,7 +40,7 @@ const MARK: u32 = 1 << 31;
 
 const END: u32 = MARK - 1;
 
-/// The mark in the links of ids that are in no list.
+/// The value of both links of an id that is in no list.
 const UNLINKED: u32 = END - 1;
 
 const LEAST_GROWTH: usize = 8;
@@ -260,7 +260,7 @@ mod tests {
         assert_eq!(links.table.capacity(), before);
     }
 
-    /// The numbers above the highest id are marks, so a table must not have places for them.
+    /// The numbers above the highest id have other meanings, so a table must not cover them.
     #[test]
     #[should_panic(expected = "are too many")]
     fn a_table_for_ids_above_the_highest_is_refused() {

@@ -1,7 +1,7 @@
 //! A queue that holds each id at most once.
 //!
 //! The ids are linked through a side table that is indexed by id. So posting, cancelling and
-//! looking up are O(1), and an id that was posted before allocates nothing.
+//! looking up are O(1), and posting an id again allocates nothing.
 //!
 //! Deliberately absent: payloads, which the caller keeps by id; priorities, for which it uses
 //! several queues; and generations, because the code that closes an id also cancels it.
@@ -14,7 +14,7 @@ use crate::links::{self, Links, List};
 ///
 /// The table of links takes 8 bytes for each id up to the highest that was ever posted, whether the
 /// ids in between are used or not: ids 0 to 9,999 cost 80 kB, and so does id 9,999 alone.
-/// So ids should be dense. The table never shrinks.
+/// So ids should be dense. The table may reserve about a quarter more, and never shrinks.
 ///
 /// # Examples
 ///

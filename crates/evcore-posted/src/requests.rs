@@ -5,8 +5,8 @@
 //! Something else may end the wait, too, such as a write to the descriptor of a waker. Such a
 //! wake-up carries no request, so once the waker is exposed, every wake-up may be meant as a wake.
 //!
-//! `tests/loom_requests.rs` runs this file over loom's atomics, and changes single orderings to
-//! show that each is needed. That is why the fields of [`Requester`] and [`Shared`] are
+//! `tests/loom_requests.rs` runs this file over loom's atomics, and changes single orderings and
+//! steps to show that each is needed. Therefore the fields of [`Requester`] and [`Shared`] are
 //! `pub(crate)`.
 
 use std::{
@@ -28,9 +28,9 @@ use crate::{
 
 /// Requests of other threads to an event loop: to wake up, to handle posted ids, and to shut down.
 ///
-/// The requests of one kind merge until the loop takes them. So they need no bound, and while the
-/// loop exists none can fail or be lost. This is the loop's side; [`Requester`] is the side of the
-/// other threads.
+/// Wakes merge until the loop takes them, and so do shutdowns, and posts for the same id. So
+/// requests need no bound, and while the loop exists none can fail or be lost. This is the loop's
+/// side; [`Requester`] is the side of the other threads.
 ///
 /// A post has an id with a generation and a value. Values for the same generation of an id merge by
 /// `|=`. A post for a later generation replaces a post for an earlier one, which has ended.
@@ -137,7 +137,7 @@ impl<V: Copy + BitOrAssign> Requests<V> {
     /// first.
     ///
     /// Any wake-up makes this true until the posts are taken. A shutdown arrives by a wake-up, so
-    /// take it in the same place.
+    /// take a shutdown in the same place.
     #[inline]
     #[must_use]
     pub fn may_have_posts(&self) -> bool {
@@ -162,8 +162,8 @@ impl<V: Copy + BitOrAssign> Requests<V> {
         self.taken.pop_front()
     }
 
-    /// Takes the timeout of the shutdown that was requested: the shortest one, rounded up to a
-    /// millisecond.
+    /// Takes the timeout of the shutdown that was requested: the shortest one, rounded up to whole
+    /// milliseconds.
     pub fn take_shutdown(&mut self) -> Option<Duration> {
         self.shutdown.take()
     }
@@ -211,8 +211,9 @@ impl<V: Copy + BitOrAssign> Requester<V> {
     }
 
     /// Requests a shutdown within `timeout`, and wakes the loop. Of several timeouts that the loop
-    /// has not yet taken, the shortest counts. A timeout is rounded up to a millisecond. A shutdown
-    /// does not count as a [`wake`](Self::wake). A signal handler may call this method, too.
+    /// has not yet taken, the shortest counts. A timeout is rounded up to whole milliseconds. A
+    /// shutdown does not count as a [`wake`](Self::wake). A signal handler may call this method if
+    /// it may call [`wake`](Self::wake).
     pub fn shutdown(&self, timeout: Duration) {
         let timeout_ms = whole_ms(timeout);
         self.shared.shutdown_ms.fetch_min(timeout_ms, Release);
@@ -233,7 +234,8 @@ impl<V: Copy + BitOrAssign> Requester<V> {
     /// Makes every later wake-up of the loop count as a [`wake`](Self::wake). Call this before the
     /// waker's descriptor is handed out, because a write to it carries no request.
     pub fn expose_waker(&self) {
-        // This comes before any use of the waker, and so before the wait that the waker ends.
+        // This store comes before any use of the waker, and so before the end of the wait that the
+        // use ends.
         self.shared.waker_exposed.store(true, Release);
     }
 }

@@ -24,7 +24,8 @@ use crate::links::{self, Links, List};
 /// turn. It never shrinks.
 ///
 /// Source: nginx's `ngx_posted_events` and `ngx_posted_next_events`. In nginx an event that is
-/// posted for the next turn stays there when it is posted for this one; here it moves to this turn.
+/// posted for the next turn keeps its place when it is posted for this turn, too; here it moves to
+/// this turn.
 ///
 /// # Examples
 ///

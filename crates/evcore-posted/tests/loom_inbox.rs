@@ -3,7 +3,7 @@
 //!
 //! Senders send. The receiver sleeps until it is woken, drains, and repeats this until it has all
 //! values. A lost wake-up or a lost value leaves it asleep for ever, which loom reports as a
-//! deadlock. Each mutant does one step in the wrong place, which loom must find.
+//! deadlock. Each mutant has one wrong step, which loom must find.
 
 #![cfg(evcore_loom)]
 
@@ -99,7 +99,7 @@ const ROOMY: Model = Model {
     budget: usize::MAX,
 };
 
-/// The receiver handles one value per drain, so it puts some back.
+/// The receiver handles one value per drain, and puts the others back.
 const WITH_BUDGET: Model = Model { budget: 1, ..ROOMY };
 
 /// Room for two values, so that the receiver has values in hand while others are sent.
@@ -133,8 +133,8 @@ fn was_sent(value: u32, sent: Sent) -> bool {
 }
 
 impl Model {
-    /// Runs the model in all interleavings if that takes seconds, and otherwise in those with at
-    /// most 3 preemptions. (CI sets `LOOM_MAX_PREEMPTIONS=3`, which limits every model.)
+    /// Runs the model in all interleavings if that takes only seconds, and otherwise in those with
+    /// at most 3 preemptions. (CI sets `LOOM_MAX_PREEMPTIONS=3`, which limits every model.)
     fn check(self, body: impl Fn() + Sync + Send + 'static) {
         let mut model = loom::model::Builder::new();
         if self.values > 1 {

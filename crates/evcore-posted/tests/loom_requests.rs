@@ -35,7 +35,7 @@ use requests::{NO_SHUTDOWN, Requests};
 type Shared = requests::Shared<u8>;
 type Requester = requests::Requester<u8>;
 
-/// The wake-up for which the loop sleeps. It is pending until a wait has seen it.
+/// The place where the loop sleeps. A wake-up is pending until a wait has taken it.
 #[derive(Default)]
 struct Doorbell {
     pending: Mutex<bool>,
@@ -133,8 +133,8 @@ fn exposes_waker(steps: Steps, requester: &Requester) {
     (steps.expose_waker)(requester);
 }
 
-/// Checks that of two requested shutdowns the loop gets the shorter, and sees the work of both
-/// threads.
+/// Checks that of two requested shutdowns the loop gets the shorter, and that it sees what a thread
+/// did before the request that it takes.
 fn the_shortest_shutdown_is_seen(steps: Steps) {
     check(move || {
         let ((doorbell, requester), done) = (requester(), nothing_done());

@@ -60,8 +60,8 @@ impl<C: Child> Children<C> {
 
     /// Removes a worker that has ended, and returns it. `None` if no remaining worker has ended.
     ///
-    /// First calls `report` if the worker has reported that it serves since the last
-    /// [`take_ready`](Self::take_ready).
+    /// First calls `report` if, since the last [`take_ready`](Self::take_ready), the worker has
+    /// reported that it serves.
     pub(crate) fn take_ended(&mut self, report: impl FnOnce(Slot, &C)) -> Option<(Slot, C, End)> {
         let end = |(&slot, entry): (&Slot, &mut Entry<C>)| Some((slot, entry.child.try_wait()?));
         let (slot, end) = self.all.iter_mut().find_map(end)?;

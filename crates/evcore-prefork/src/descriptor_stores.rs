@@ -35,6 +35,7 @@ pub(crate) struct DescriptorStores<'a> {
     places: &'static [StorePlace],
     /// The kind of worker that takes the connections of the stores, as a [`Successor`].
     successor: &'static AtomicU8,
+    /// The place of each slot's store.
     of_slots: BTreeMap<usize, usize>,
     /// The places of stores whose workers have ended, each with its worker.
     left: Vec<(usize, WorkerInfo)>,

@@ -80,8 +80,9 @@ impl Default for Timeouts {
 pub(crate) enum Action {
     /// Start a worker for this slot, then call `started` or `start_failed`.
     Start(Slot),
-    /// Request this stop.
+    /// Request this stop of the workers of this row.
     Stop(usize, Stop),
+    /// Kill the workers of this row.
     Kill(usize),
     /// Report to the application that the workers of this row do not end.
     ReportStuck(usize),

@@ -95,8 +95,8 @@ impl ParentEnd {
         }
     }
 
-    /// Reports to the worker that another one serves in its place. If that fails, the worker keeps
-    /// the successor that was reported before, if any.
+    /// Reports the worker's successor to the worker. If that fails, the worker keeps the successor
+    /// that was reported before, if any.
     pub(crate) fn report_successor(&self, successor: Successor) {
         let byte = match successor {
             Successor::Generation => GENERATION,
@@ -183,8 +183,8 @@ pub(crate) fn successor() -> Option<Successor> {
     }
 }
 
-/// If the kernel has no memory for the report, it is sent again, because without it the server
-/// would not announce that it listens.
+/// Reports that this worker serves. If the kernel has no memory for the report, it is sent again,
+/// because without the report the server would not announce that it listens.
 pub(crate) fn report_ready() {
     static IS_REPORTED: AtomicBool = AtomicBool::new(false);
     let Some(end) = child_end() else { return };

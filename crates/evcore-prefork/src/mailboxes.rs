@@ -71,8 +71,8 @@ impl Mailboxes {
     }
 
     /// Returns the sending end for the worker that serves in place of this one.
-    /// [`Worker::successor`] returns the kind of that worker. If it dies, its replacement reads the
-    /// mailbox.
+    /// [`Worker::successor`] returns the kind of that worker. If that worker dies, its replacement
+    /// reads the mailbox.
     ///
     /// With [`Successor::Restart`], no process reads the mailbox before the next start of the
     /// service.
@@ -126,9 +126,9 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// Creates the mailboxes. `inherited` are both ends of those of an older binary, in the order
-    /// of its list. If there are none, those in `stored` are used, which a service manager has kept
-    /// since the last run.
+    /// Creates the mailboxes. `inherited` has both ends of each mailbox of an older binary, in the
+    /// order of its list. If there are none, the mailboxes in `stored` are used, which a service
+    /// manager has kept since the last run.
     pub(crate) fn new(
         workers: usize,
         slots: usize,

@@ -142,7 +142,7 @@ impl<F: FnOnce(Worker) -> i32> Spawn for Processes<'_, F> {
     }
 }
 
-/// Until it is reaped, no other process can have its id.
+/// A worker process. Until it is reaped, no other process can have its id.
 #[derive(Debug)]
 pub(crate) struct Process {
     pid: Pid,
@@ -211,7 +211,7 @@ impl Child for Process {
         Some(self.pipe.as_ref()?.as_fd())
     }
 
-    /// Waits for this worker only, so that the application can wait for its other children.
+    /// Checks this worker only, so that the application can wait for its own children.
     fn try_wait(&mut self) -> Option<End> {
         let cause = self.reap(WaitOptions::NOHANG)?;
         // Ctrl-C reaches the worker and this process, which may not have handled it yet.

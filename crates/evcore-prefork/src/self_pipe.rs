@@ -1,4 +1,4 @@
-//! The self-pipe, with which the master waits at once for signals, workers and a time.
+//! The self-pipe, with which the master waits for signals, workers and a point in time by one call.
 //!
 //! Signal handlers and worker threads write to one end of a socket pair, and the master waits for
 //! the other. Source of the name: D. J. Bernstein, *The self-pipe trick*.
@@ -77,15 +77,15 @@ impl SelfPipe {
         Ok(())
     }
 
-    /// The caller checks the state after this call, so no event is missed.
+    /// Empties the pipe. The caller checks the state after this call, so no event is missed.
     fn clear(&self) {
         let mut bytes = [0; 256];
         while matches!((&self.read).read(&mut bytes), Ok(256)) {}
     }
 }
 
-/// Returns whether the error may pass, because memory is short (AGAIN on some systems), or the
-/// limit on descriptors was lowered below those that are open.
+/// Returns whether the error may pass: memory is short (AGAIN on some systems), or the limit on
+/// descriptors was lowered below the number in this call.
 fn is_temporary(errno: Errno) -> bool {
     matches!(errno, Errno::NOMEM | Errno::AGAIN | Errno::INVAL)
 }

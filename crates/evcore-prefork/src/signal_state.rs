@@ -40,8 +40,8 @@ impl SignalState {
     #[must_use]
     pub(crate) fn set_wake_fd(&self, fd: RawFd) -> bool {
         self.wake_fd.store(fd, Ordering::Release);
-        // Together with the fence in `wake_fd`: the side that fences second sees all that the first
-        // has stored.
+        // Together with the fence in `wake_fd`: the side whose fence comes second sees all that the
+        // other side has stored before its own fence.
         fence(Ordering::SeqCst);
         self.severity() != 0 || self.reopen_count() != 0
     }

@@ -81,7 +81,8 @@ const ALL: [c_int; 9] = [
 
 /// The process's handlers, until they are dropped.
 ///
-/// After that a signal calls no action, because signal-hook keeps its own handler in place.
+/// After that, signal-hook's own handlers stay in place. They call only actions of the application,
+/// so these signals do not get their default effect back.
 #[derive(Debug)]
 pub(crate) struct Handlers {
     for_all: Vec<SigId>,
@@ -241,7 +242,7 @@ const fn bit(command: Command) -> u8 {
     1 << command as u8
 }
 
-/// No handler may run meanwhile.
+/// Drops all requests, and closes the descriptor. No handler may run meanwhile.
 fn reset() {
     STATE.stop.store(0, Ordering::SeqCst);
     STATE.reopen_count.store(0, Ordering::SeqCst);

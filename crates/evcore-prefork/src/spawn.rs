@@ -57,8 +57,7 @@ pub(crate) trait Child {
 
     fn stop(&self, stop: Stop);
 
-    /// Reports to the worker that another one serves in its place from now on. A stop follows, or
-    /// has come before.
+    /// Reports the worker's successor to the worker. A stop follows, or has come before.
     fn replace(&self, successor: Successor);
 
     /// Ends the worker at once. A thread gets a fast stop instead.

@@ -1,7 +1,7 @@
 //! The process of a descriptor store, on Linux.
 //!
 //! A store shares the descriptor table of its worker (`CLONE_FILES`), so the connections stay open,
-//! whatever ends the worker. The store costs nothing per connection.
+//! whatever ends the worker. A connection costs the store one byte, its mark.
 //!
 //! # What the store may do
 //!
@@ -64,12 +64,13 @@ const DESCRIPTORS_MAX: u64 = 1 << 22;
 pub(crate) fn require() -> Result<()> {
     let needed = "looking for the calls of a descriptor store (pidfd_open, close_range; Linux 5.9)";
     pidfd_open(getpid(), PidfdFlags::empty()).map_err(Error::os(needed))?;
-    // The highest number is not a descriptor.
+    // This closes nothing, because the highest number is not a descriptor.
     close(u32::MAX..=u32::MAX).map_err(Error::os(needed))
 }
 
-/// Makes the store of this worker, a process with one thread. Returns the marks of the worker's
-/// descriptors, indexed by their numbers. `place` gets the store's process id and its report.
+/// Makes the store of this worker process, which must have one thread. Returns the marks of the
+/// worker's descriptors, indexed by their numbers. `place` gets the store's process id and its
+/// report.
 ///
 /// # Errors
 ///

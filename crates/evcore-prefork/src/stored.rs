@@ -14,7 +14,7 @@ use crate::slot::WORKERS_MAX;
 /// [`stored_listeners`]: crate::stored_listeners
 pub const STORED_LISTENER: &str = "evcore-listener";
 
-/// The names of the two ends of a mailbox, in the order of [`Purpose::Mailbox`]'s numbers.
+/// The names of the two ends of a mailbox, indexed by the `end` of [`Purpose::Mailbox`].
 const ENDS: [&str; 2] = ["sending", "receiving"];
 
 /// The purpose of a descriptor that a service manager passes.

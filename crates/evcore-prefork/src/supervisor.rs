@@ -213,9 +213,9 @@ impl<'a> Supervisor<'a> {
         self
     }
 
-    /// Keeps one of the two mailboxes for successors of each index over a restart of the service,
-    /// in a service manager's store of descriptors such as systemd's. So connections that workers
-    /// put there while the service stops wait for the workers of the next start.
+    /// Keeps mailboxes open while the service restarts, in a service manager's store of descriptors
+    /// such as systemd's: for each index, one of the two mailboxes of successors. So connections
+    /// that workers put there while the service stops wait for the workers of the next start.
     /// [`Worker::successor`] then returns [`Successor::Restart`](crate::Successor::Restart), unless
     /// another worker serves.
     ///

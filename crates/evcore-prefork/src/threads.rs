@@ -138,7 +138,7 @@ impl Child for Thread {
 
     fn try_wait(&mut self) -> Option<End> {
         let cause = self.channel.take_end()?;
-        // Reporting its end is a thread's last action, so this does not wait for long.
+        // A thread reports its end as its last action, so this does not wait for long.
         let _ = self.thread.take().map(JoinHandle::join);
         Some(End { cause, stop: None })
     }

@@ -252,7 +252,7 @@ impl Worker {
     /// [keeps](crate::Supervisor::keep_mailboxes) the mailboxes, the successor is a worker of the
     /// next start.
     ///
-    /// Otherwise, `None` means that no other worker serves. It is also returned before a
+    /// Otherwise, `None` means that no other worker serves. `None` is also returned before a
     /// [stop](Self::stop) by the master, without a master, and if the workers are threads.
     ///
     /// The kind may change while the worker stops, so call this again before you open a channel to

@@ -1,5 +1,5 @@
-//! Every interleaving of a request with the worker that sets its descriptor. The shipped file runs
-//! over loom's atomics.
+//! Every interleaving of a request with a worker that sets the descriptor to write to. The shipped
+//! file runs over loom's atomics.
 //!
 //! The request or the worker itself must wake the worker. Each mutant has one wrong step, which
 //! loom must find.

@@ -25,8 +25,8 @@ mod sync {
     };
 }
 
-// The `Arc` is the standard library's, because loom's panics when it is dropped after a deadlock,
-// which aborts.
+// The `Arc` is the standard library's. loom's `Arc` panics if it is dropped after a deadlock, and
+// this second panic would abort the test.
 use std::sync::Arc;
 
 use exit::ExitCause;
@@ -128,8 +128,8 @@ impl Steps {
         });
     }
 
-    /// Checks that a stop reaches a worker that sleeps, and that the worker sees the master's work
-    /// before.
+    /// Checks that a stop reaches a worker that sleeps, and that the worker sees the work that the
+    /// master did before the stop.
     fn assert_a_stop_arrives(self) {
         let worker = |steps: Self, model: &Model| {
             (steps.set_wake)(&model.channel, Arc::clone(&model.worker));
@@ -155,7 +155,7 @@ impl Steps {
         self.check(worker, request);
     }
 
-    /// Checks the same of a request to open the logs again.
+    /// Checks the same as `assert_a_stop_arrives`, for a request to open the logs again.
     fn assert_a_reopen_arrives(self) {
         let worker = |steps: Self, model: &Model| {
             (steps.set_wake)(&model.channel, Arc::clone(&model.worker));
@@ -170,8 +170,8 @@ impl Steps {
         });
     }
 
-    /// Checks that a master that sleeps finds that the worker is ready, and sees the worker's work
-    /// before.
+    /// Checks that a master that sleeps finds that the worker is ready, and sees the work that the
+    /// worker did before its report.
     fn assert_a_ready_worker_is_reported(self) {
         let worker = |steps: Self, model: &Model| {
             model.write_done();

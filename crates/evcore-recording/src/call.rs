@@ -7,18 +7,20 @@ use std::{fmt, io};
 pub struct Call {
     /// The call.
     pub what: What,
-    /// The number of the stream, listener, connector or pool that was called, from 0 in the order
-    /// in which they began. For a [`Wait`](What::Wait), bits: 1 if a waker ended it, 2 if the
-    /// waker's descriptor is lent, 4 if another thread used the loop's own handle. For a
-    /// [`Value`](What::Value), 1 if it is from [`Outside::news`](crate::Outside::news). For a
-    /// [`Group`](What::Group), 1 if the member begins. For a [`Request`](What::Request), its kind.
-    /// For a call without any of these, 0.
+    /// The number of the stream, listener, connector or pool that was called. Streams have
+    /// numbers from 0 in the order in which they began, and so have listeners, connectors and
+    /// pools. For a [`Wait`](What::Wait), bits: 1 if a waker ended it, 2 if the waker's descriptor
+    /// is lent, 4 if another thread used the loop's own handle. For a [`Value`](What::Value), 1 if
+    /// it is from [`Outside::news`](crate::Outside::news). For a [`Group`](What::Group), 1 if the
+    /// member begins. For a [`Request`](What::Request), its kind. For a call without any of these,
+    /// 0.
     pub of: u32,
     /// The result: a number that depends on the call, or an error's negated number.
     pub result: i64,
     /// The bytes that came back. For a [`Send`](What::Send) or a [`Check`](What::Check), a digest
-    /// of the bytes that the program passed. For a [`Value`](What::Value), its name and the value
-    /// as JSON.
+    /// of the bytes that the program passed. For a [`SendFile`](What::SendFile) or a
+    /// [`Connect`](What::Connect), the arguments that the program passed. For a
+    /// [`Value`](What::Value), its name and the value as JSON.
     pub bytes: Vec<u8>,
 }
 
@@ -195,7 +197,7 @@ fn number_of_kind(kind: io::ErrorKind) -> i32 {
     errno.raw_os_error()
 }
 
-/// Number of the first bytes of each send that a recording keeps.
+/// Number of bytes that a recording keeps of each send, from the send's beginning.
 pub(crate) const HEAD: usize = 32;
 
 /// The offset of these bytes in a digest, after the length and the checksum.

@@ -1,4 +1,4 @@
-//! Filters of received bytes, which change them before they are recorded.
+//! Filters, which change received bytes before they are recorded.
 
 use std::{
     fmt,
@@ -9,7 +9,7 @@ type Change = Box<dyn FnMut(&mut [u8]) + Send>;
 
 pub(crate) type MakeFilter = Box<dyn Fn() -> Change + Send>;
 
-/// The filter of one stream. `None` if it is not filtered.
+/// The filter of one stream. `None` if the stream is not filtered.
 pub(crate) struct Filter(Option<Mutex<Change>>);
 
 impl Filter {

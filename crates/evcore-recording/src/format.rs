@@ -6,9 +6,9 @@
 //! call     what: u8, of: varint, result: zigzag varint, length: varint, bytes
 //! ```
 //!
-//! Numbers are little-endian. Behind the last turn, the length is [`CLEAN`], [`OPEN`] or [`FULL`].
-//! The checksum of a turn also covers the epoch and the number of the turn, so that no turn of an
-//! earlier epoch is taken for one of the present epoch.
+//! Numbers are little-endian. Behind the last turn, [`CLEAN`], [`OPEN`] or [`FULL`] stands in place
+//! of a length. The checksum of a turn also covers the epoch and the number of the turn, so that no
+//! turn of an earlier epoch is taken for one of the present epoch.
 //!
 //! The reader trusts nothing: it takes the turns up to the first one that is not whole.
 

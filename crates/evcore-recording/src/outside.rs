@@ -16,7 +16,8 @@ use crate::{
 /// The source of the input that a program gets by itself, not through its loop: random numbers,
 /// files, threads.
 ///
-/// It is direct, recorded or replayed. A program that gets this input from it can be recorded:
+/// It is direct, recorded or replayed. A program that gets all such input from an `Outside` can be
+/// recorded:
 ///
 /// ```
 /// use evcore_recording::{Outside, Recorder, Recording, Replay};
@@ -52,8 +53,8 @@ impl Outside {
     /// JSON.
     ///
     /// `get` must not use anything that is itself recorded, such as the loop's clock, because a
-    /// replay does not call `get`. (A replay calls `get` after the end of the recording, after a
-    /// difference, and if the recorded value cannot be read.)
+    /// replay does not call `get` if it has the recorded value. (It calls `get` only after the end
+    /// of the recording, after a difference, and if the recorded value cannot be read.)
     ///
     /// # Panics
     ///

@@ -73,8 +73,8 @@ impl<T: TimeSource> TimeSource for RecordedTime<T> {
 struct RecordedBackend {
     recorder: Recorder,
     backend: Box<dyn Backend>,
-    /// The events that a wait has reported. The capacity is the room that is left in the loop's
-    /// events, where refused registrations also have a place.
+    /// The events that a wait has reported. Their capacity is the room that is left in the loop's
+    /// own events, because refused registrations also take room there.
     events: Events,
     /// The same events, encoded. The buffer is kept so that its memory is reused.
     bytes: Vec<u8>,

@@ -59,7 +59,8 @@ struct Numbers {
 }
 
 impl Recorder {
-    /// Records into memory, for tests and for a program that stores the recording.
+    /// Records into memory of this size in bytes, for tests and for a program that stores the
+    /// recording.
     ///
     /// # Panics
     ///
@@ -73,9 +74,9 @@ impl Recorder {
         Self::with(Writer::new(Box::new(vec![0; bytes])))
     }
 
-    /// Records into a new file of this size, which replaces any file at that path. Only its owner
-    /// may read it. Until its blocks on the disk are allocated, the new file has a name that ends
-    /// with `.new`. A file that already has this name is replaced as well.
+    /// Records into a new file of this size in bytes, which replaces any file at that path. Only
+    /// the file's owner may read it. Until its blocks on the disk are allocated, the new file has a
+    /// name that ends with `.new`. A file that already has this name is replaced as well.
     ///
     /// The file is mapped memory, so recording makes no system call, and what is recorded survives
     /// a kill of the process.

@@ -1,4 +1,4 @@
-//! A recording as it is read.
+//! Reads a recording.
 
 use std::ops::Range;
 

@@ -1,4 +1,4 @@
-//! Runs a program on a recording: the program gets from outside what was recorded.
+//! Runs a program on a recording: the program gets the recorded input in place of new input.
 
 use std::{
     io,
@@ -34,7 +34,8 @@ impl Replay {
         }
     }
 
-    /// The first call that is not the recorded one, or `None` so far.
+    /// The first call that is not the recorded one. `None` if every call so far was the recorded
+    /// one.
     #[must_use]
     pub fn difference(&self) -> Option<Difference> {
         self.lock().difference.clone()

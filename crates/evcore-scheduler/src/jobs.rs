@@ -119,7 +119,7 @@ impl<R> Jobs<R> {
 
     /// Moves a periodic timer that has fired to its first regular tick after `now`. The timer queue
     /// has moved the timer already, but only beyond the beginning of the phase. If other jobs of
-    /// the phase ran for long, that tick has passed, too.
+    /// the phase ran for long, the new tick has passed, too.
     fn skip_missed(&mut self, id: u32, now: u64) {
         let next = self.timers.deadline(id).filter(|next| *next <= now);
         let (Some(next), Some(period)) = (next, self.timers.period(id)) else {
@@ -162,8 +162,8 @@ impl<R> Jobs<R> {
         self.sleeps_until = None;
     }
 
-    /// Returns whether the caller must wake the thread because it sleeps beyond the next deadline.
-    /// Returns true at most once per sleep.
+    /// Returns whether the caller must wake the thread, because it sleeps beyond the next deadline
+    /// or must stop. Returns true at most once per sleep.
     pub(crate) fn take_early_wake(&mut self) -> bool {
         let next = self.next_deadline();
         let is_too_late = self

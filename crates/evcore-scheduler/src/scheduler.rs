@@ -1,8 +1,8 @@
 //! A background thread that runs jobs at their time, for programs without an event loop.
 //!
-//! The thread sleeps until the earliest job is due, and without a limit if there is no job. A
-//! change that makes a job due earlier wakes it. Jobs run one after another, outside the lock, so a
-//! job may add, move and cancel jobs, including itself.
+//! The thread sleeps until the earliest job is due, and without a limit if there is no job. Adding
+//! or moving a job wakes the thread only if that job is due before the sleep ends. Jobs run one
+//! after another, outside the lock, so a job may add, move and cancel jobs, including itself.
 //!
 //! A long job delays the others, so it should hand its work to another thread.
 
@@ -144,6 +144,10 @@ impl Scheduler {
     ///
     /// The job runs again if it moves itself by [`Job::move_to`] or [`Job::move_after`].
     /// Dropping the returned handle does not cancel the job.
+    ///
+    /// # Panics
+    ///
+    /// If 2²⁷ jobs are scheduled already.
     pub fn at(&self, when: Instant, job: impl FnMut(&Job) + Send + 'static) -> Job {
         self.add(Schedule::Once(self.shared.tick_of(when)), job)
     }
@@ -152,6 +156,10 @@ impl Scheduler {
     ///
     /// The job runs again if it moves itself by [`Job::move_to`] or [`Job::move_after`].
     /// Dropping the returned handle does not cancel the job.
+    ///
+    /// # Panics
+    ///
+    /// If 2²⁷ jobs are scheduled already.
     pub fn after(&self, delay: Duration, job: impl FnMut(&Job) + Send + 'static) -> Job {
         self.add(Schedule::Once(self.shared.tick_after(delay)), job)
     }
@@ -163,7 +171,7 @@ impl Scheduler {
     ///
     /// # Panics
     ///
-    /// If `period` is zero.
+    /// If `period` is zero, or if 2²⁷ jobs are scheduled already.
     pub fn every(&self, period: Duration, job: impl FnMut(&Job) + Send + 'static) -> Job {
         assert_period(period);
         let schedule = Schedule::Every {

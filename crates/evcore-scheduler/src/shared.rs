@@ -30,7 +30,7 @@ impl<R> Shared<R> {
         }
     }
 
-    /// For a scheduler without a thread, whose time is tick 0 until it is moved.
+    /// Creates the state of a scheduler without a thread. Its time is tick 0 until it is moved.
     pub(crate) fn manual() -> Self {
         Self {
             manual: Some(AtomicU64::new(0)),
@@ -101,7 +101,7 @@ impl<R> Shared<R> {
         self.manual.is_some()
     }
 
-    /// Takes the next job that is due by tick `end`, and moves a manual time to its deadline.
+    /// Takes the next job that is due by tick `end`, and moves a manual time to the job's deadline.
     pub(crate) fn next_due_by(&self, end: u64) -> Option<(Key, R)> {
         let mut jobs = self.jobs.lock();
         if jobs.is_stopping() {

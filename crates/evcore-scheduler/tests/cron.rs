@@ -168,7 +168,7 @@ fn cron_sleeps_once_between_two_runs() {
     let trace = fs::read_to_string(trace).unwrap();
     let sleeps = trace.matches("ETIMEDOUT").count();
     // There are fewer sleeps on a slow machine, where one run may stand for two missed times. There
-    // is one more if the last command ends after the next sleep has begun.
+    // is one more if the last run is counted after the next sleep has begun.
     assert!((1..=RUNS + 1).contains(&sleeps), "{trace}");
     for call in ["nanosleep", "epoll", "select"] {
         assert!(!trace.contains(call), "{trace}");

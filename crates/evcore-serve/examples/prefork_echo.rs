@@ -12,8 +12,8 @@ use std::{env, error::Error, io, io::ErrorKind, mem, time::Duration};
 const IDLE: Timer = Timer::new(0); // each connection has the timers 0 and 1, for any purpose
 const IDLE_TIMEOUT: Duration = Duration::from_secs(60); // then a client that is silent is closed
 
-/// The version of the state that a worker gives to its successor with a client: the bytes to send
-/// back.
+/// The version of the state with which a client moves to another worker. The state is the bytes
+/// that are not sent back yet.
 const STATE_VERSION: u32 = 1;
 
 fn main() -> Result<(), Box<dyn Error>> {

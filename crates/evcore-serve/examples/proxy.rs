@@ -14,8 +14,8 @@ use evcore_serve::{Arrival, Server, Worker};
 use proxy_header::{ProxiedAddress, ProxyHeader};
 use std::{env, error::Error, io, io::ErrorKind, time::Duration};
 
-/// The version of a session's state: two bytes, which are 1 if the client and the upstream have
-/// ended.
+/// The version of a session's state: a byte for the client and one for the upstream, each of which
+/// is 1 if that side has ended its stream.
 const STATE_VERSION: u32 = 1;
 
 /// The timer of a session, under its client's token. It limits first the connect, and then idle

@@ -60,7 +60,7 @@ pub(crate) fn open_channels<D: Descriptor>(
 ///
 /// # Errors
 ///
-/// The channel has ended.
+/// The errors of [`Receiver::receive`].
 pub(crate) fn receive<D: Descriptor + Source, S: From<D>>(
     ev: &mut EventLoop<impl Acceptor>,
     receiver: &mut Receiver<D>,

@@ -161,7 +161,7 @@ impl Taker {
         }
     }
 
-    /// Loses its channels, as by a death. Its replacement has the same mailbox.
+    /// Drops its channels, as a death does. Its replacement has the same mailbox.
     fn die(&mut self) {
         self.receivers.clear();
     }

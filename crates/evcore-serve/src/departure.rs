@@ -1,7 +1,7 @@
 //! Connections that leave this worker for its successor, or for another worker.
 //!
-//! They go over one channel. If its receiver dies, they wait for the next channel. If no process
-//! takes them, they come back.
+//! They go over one channel at a time. If its receiver dies, they wait for the next channel. If no
+//! process takes them, they come back.
 
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
@@ -17,8 +17,8 @@ const LEAVING_MAX: usize = 4 * BATCH_CONNECTIONS_MAX;
 /// The time after which a call is tried again if the kernel or the mailbox has no room.
 const ROOM_AFTER: Duration = Duration::from_millis(10);
 
-/// The least time from one channel to the next. It limits the calls that a receiver costs that dies
-/// at once, or that the other worker cannot watch.
+/// The least time from one channel to the next. It limits the number of channels if each receiver
+/// dies at once, or if its worker cannot watch it.
 const CHANNEL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The departure of a worker's connections.
@@ -159,8 +159,8 @@ impl<D: Descriptor> Departure<D> {
         let before = sender.unacknowledged();
         let sent = sender.send(&mut self.waiting);
         if before == 0 && !(was_full && sender.unacknowledged() == 0) {
-            // No answer was outstanding, so the wait begins here. If a call is repeated for want of
-            // room, the wait goes on.
+            // No answer was outstanding, so the wait begins here. If neither the last send nor this
+            // one finds room, the wait continues.
             self.patient_until = now + self.patience;
         }
         match sent {
@@ -216,8 +216,8 @@ impl<D: Descriptor> Departure<D> {
         self.patient_until = self.patient_until.max(time);
     }
 
-    /// Returns whether the other worker has let this one wait for too long, or no channel could be
-    /// opened for this time.
+    /// Returns whether the other worker has sent no message for too long, or no channel could be
+    /// opened for too long.
     pub(crate) fn is_overdue(&self, now: Instant) -> bool {
         self.patient_until <= now && self.awaits()
     }

@@ -58,8 +58,8 @@ impl<D: Descriptor> HandingOn<D> {
         }
         match self.exchange(now) {
             Ok(()) => {}
-            // The successor has died, has ended the channel, or has sent no greeting. `close`
-            // counts the connections that it has acknowledged; the others go to the next one.
+            // The successor has died, has ended the channel, or has sent no greeting. The
+            // connections that it has not acknowledged go to the next successor.
             Err(Error::Ended) if now < self.until => _ = self.departure.close(now),
             Err(_) => return None,
         }

@@ -38,8 +38,8 @@ use sources::Source;
 
 const DUE: Timer = Timer::new(0);
 
-/// A departure to the successor is given up if no message has come for this time, or if no channel
-/// could be opened for it. Before a greeting, a second channel is tried first.
+/// The time without a message of the successor, or without a channel to it, after which a departure
+/// is given up. If no greeting has come, a second channel is tried first.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The connections that have moved to and from a worker so far.
@@ -164,7 +164,7 @@ where
         };
         let restarts = successor == Some(Successor::Restart);
         if stop == Stop::Graceful || restarts {
-            // The successor gets the connections under way instead.
+            // The connections that were being given go to the successor instead.
             self.end_giving(ev);
         }
         match stop {
@@ -204,8 +204,8 @@ where
         self.phase = Phase::Over { stop_by };
         // With open mailboxes, this worker could be its own successor.
         self.close_mailboxes(ev);
-        // A new worker may have a channel with connections of the last start that it has not read
-        // yet.
+        // A new worker may have a channel from the last start, with connections that it has not
+        // read yet.
         let may_get_more = successor == Some(Successor::Restart) && self.has_receivers();
         let is_empty = ev.stats().active == 0 && self.back.is_empty() && !may_get_more;
         let Some(successor) = successor.filter(|_| !is_empty) else {

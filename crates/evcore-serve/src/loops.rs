@@ -1,4 +1,4 @@
-//! The parts of the workers' loops, and the function that runs a worker on one.
+//! The parts of the workers' loops, and the functions that run a worker.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -47,7 +47,7 @@ impl Loops {
             .on_ready(move |worker| ready(Event::Ready(worker)))
             .on_stuck(move |worker| stuck(Event::Stuck(worker)))
             .on_exit(move |ended| {
-                // The hook still finds the gauges of the worker on its scoreboards.
+                // The hook runs first, so that it still finds the worker's gauges.
                 exit(Event::Exited(ended));
                 group.release_dead(WorkerId::from_slot(ended.worker.slot));
             })
@@ -80,8 +80,8 @@ impl Loops {
         })
     }
 
-    /// Runs the work of a worker, which calls its second argument when it is ready. Returns the
-    /// worker's exit code.
+    /// Runs `work`, which calls its second argument when the worker is ready. Returns the worker's
+    /// exit code.
     pub(crate) fn run_work(
         &self,
         supervised: evcore_prefork::Worker,

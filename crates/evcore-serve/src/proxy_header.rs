@@ -1,7 +1,7 @@
 //! A header of the PROXY protocol, as its bytes arrive.
 //!
-//! The bytes behind the header belong to the program. So this code looks at bytes first, and then
-//! takes only those of the header.
+//! The bytes after the header belong to the program. So this code peeks at the bytes first, and
+//! then takes only those of the header.
 
 use std::io;
 use std::net::SocketAddr;

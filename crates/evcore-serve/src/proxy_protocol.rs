@@ -99,7 +99,8 @@ fn network(name: &str) -> Result<IpNet, ProxyProtocolError> {
         .ok_or_else(|| ProxyProtocolError(name.to_owned()))
 }
 
-/// Returns the same network of IPv4 addresses, if this is a network of mapped IPv6 addresses.
+/// Returns the network of IPv4 addresses for a network of mapped IPv6 addresses. Returns any other
+/// network unchanged.
 fn canonical(network: IpNet) -> IpNet {
     let IpNet::V6(v6) = network else {
         return network;

@@ -268,9 +268,9 @@ impl Server {
     /// balancers: [`Accepted::peer`](evcore::Accepted) is then the address of the client.
     ///
     /// The program calls [`Worker::next_step`] in place of the loop's
-    /// [`next_step`](evcore::EventLoop::next_step). The step of a client comes when its header is
-    /// complete. A client whose header is not complete counts as a connection of the loop. Other
-    /// peers are served without a header.
+    /// [`next_step`](evcore::EventLoop::next_step). The `Step::Accepted` of a client comes when its
+    /// header is complete. A client whose header is not complete counts as a connection of the
+    /// loop. Other peers are served without a header.
     ///
     /// ```no_run
     /// # fn work(_: evcore_serve::Worker) -> evcore::Result<()> { Ok(()) }
@@ -281,8 +281,8 @@ impl Server {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
-    /// A header that arrives with the first bytes, as most do, costs two more system calls a
-    /// connection. A header that arrives later costs some six.
+    /// A header that is there when the client is accepted, as most are, costs two more system calls
+    /// for each connection. A header that arrives later costs some six.
     pub fn proxy_protocol(mut self, senders: ProxyProtocol) -> Self {
         self.proxy_protocol = Some(senders);
         self
@@ -331,9 +331,9 @@ impl Server {
     /// (`systemctl restart`) refuses no client. systemd keeps the TCP listeners, and
     /// [`bind`](Self::bind) takes them over at the next start; a listener that `bind` does not open
     /// is taken by [`stored_listeners`](evcore_prefork::stored_listeners). (If a socket unit passes
-    /// listeners, systemd keeps those alone.) With a [handover](Self::handover) and
-    /// [`run`](Self::run), it also keeps the connections that can move. They arrive at the next
-    /// start as after a reload, if the version of the states is the same. The store needs a
+    /// listeners, systemd keeps only these listeners.) With a [handover](Self::handover) and
+    /// [`run`](Self::run), systemd also keeps the connections that can move. They arrive at the
+    /// next start as after a reload, if the version of the states is the same. The store needs a
     /// descriptor for each listener, and two for each worker.
     ///
     /// A report that fails is an [event](Event::NotNotified).
@@ -393,9 +393,9 @@ impl Server {
     /// a [`hang_timeout`](Self::hang_timeout), the program calls
     /// [`works`](evcore_prefork::Worker::works) and [`waits`](evcore_prefork::Worker::waits).
     ///
-    /// The errors of [`run`](Self::run), or with 0 workers those of [`run_here`](Self::run_here).
+    /// # Errors
     ///
-    /// The errors of [`run`](Self::run), and with 0 workers those of `work`.
+    /// The errors of [`run`](Self::run), or with 0 workers those of [`run_here`](Self::run_here).
     pub fn run_parts<E: Into<BoxError>>(
         self,
         work: impl FnOnce(&mut Parts) -> Result<(), E>,

@@ -37,7 +37,8 @@ impl ServiceManager {
         }
     }
 
-    /// A hook that reports each event to the service manager, and then passes it on.
+    /// Returns a hook that reports to the service manager the events that concern it, and passes
+    /// each event on to `next`.
     pub(crate) fn before(self, next: OnEvent) -> OnEvent {
         Arc::new(move |event| {
             if let Err(error) = self.report(&event) {

@@ -146,7 +146,8 @@ impl Worker {
 
     /// Returns the next step of this turn, as [`EventLoop::next_step`] does. With a
     /// [handover](crate::Server::handover) or the [PROXY protocol](crate::Server::proxy_protocol),
-    /// call this in its place, because it handles the steps that are not for the program.
+    /// call this method in place of the loop's, because it handles the steps that are not for the
+    /// program.
     #[inline]
     pub fn next_step(&mut self) -> Option<Step> {
         while let Some(step) = self.ev.next_step() {

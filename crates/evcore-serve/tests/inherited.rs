@@ -1,4 +1,4 @@
-//! Listeners of an older binary that a new binary does not use. The test plays the older binary,
+//! An older binary's listeners that the new binary does not use. The test plays the older binary,
 //! and starts itself again as the new one.
 
 use std::{

@@ -6,8 +6,8 @@ use crate::{listener::SimListener, stream::SimStream};
 
 /// An application that [`Workers`](crate::Workers) can run: a loop, and a handler for its steps.
 ///
-/// A server with a loop around [`next_step`](EventLoop::next_step) has both already. The body of
-/// that loop becomes these methods. [`Workers`](crate::Workers) has an example.
+/// A server that calls [`next_step`](EventLoop::next_step) in a loop has both already: the code in
+/// that loop moves into these methods. [`Workers`](crate::Workers) has an example.
 pub trait App {
     /// The event loop, which [`Workers`](crate::Workers) drive.
     fn event_loop(&mut self) -> &mut EventLoop<SimListener>;

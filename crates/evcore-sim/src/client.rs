@@ -148,7 +148,7 @@ impl ClientCx<'_> {
         self.state.remove_client(self.id);
     }
 
-    /// Adds the condition that the client waits for to the trace.
+    /// Adds to the trace the condition that the client waits for.
     pub(crate) fn waits(&mut self, wait: impl FnOnce() -> ClientWait) {
         let client = self.id;
         let wait = || Detail::Waits {

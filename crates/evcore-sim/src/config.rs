@@ -25,8 +25,8 @@ pub struct SimConfig {
     /// Number of bytes that fit between a sender and a receiver that does not read. Default:
     /// 65,536. A change applies to new connections and new UDP sockets.
     pub socket_buffer: usize,
-    /// The backlog of a listener, in connections. If it is full, a client tries again after 1, 2,
-    /// 4, 8 and 16 seconds, and then fails. Default: 511, as in nginx.
+    /// The backlog of a listener, in connections. If it is full, a client tries again after pauses
+    /// of 1, 2, 4, 8 and 16 seconds, and then fails. Default: 511, as in nginx.
     pub backlog: usize,
     /// Maximum number of open descriptors of a process (`RLIMIT_NOFILE`). Default: 1,024.
     pub max_descriptors: usize,

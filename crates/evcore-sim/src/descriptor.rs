@@ -15,7 +15,7 @@ use crate::{
 /// channel over which streams move between processes ([`evcore_handover`]), or such a channel's
 /// counter.
 ///
-/// Dropping the value closes the descriptor. The open file lives on while another process or a
+/// Dropping the value closes the descriptor. The open file exists as long as another process or a
 /// message that is under way has a descriptor of it.
 ///
 /// A worker under [`Workers`](crate::Workers) may be killed before a call on a channel, and after a

@@ -22,7 +22,7 @@ pub(crate) enum SimEvent {
     ClientTimer(u32, u32),
     /// The parent notices that this process is dead.
     Reap(u32),
-    /// A datagram arrives, by its index.
+    /// The datagram with this index arrives.
     Datagram(u32),
     JobEnds(JobId),
 }
@@ -99,7 +99,7 @@ impl EventQueue {
         } else {
             self.far.pop()?
         };
-        // The event may be overdue, if time has passed during a turn.
+        // `advance_to` may have moved the time past the event.
         self.now_ns = self.now_ns.max(entry.at_ns);
         Some(entry.event)
     }

@@ -140,8 +140,8 @@ impl Fault {
         Self::StreamKill,
     ];
 
-    /// The probability of a fault in [`Faults::all`]: high enough that the fault occurs in a few
-    /// short runs, and low enough that most work gets done.
+    /// The probability of a fault in [`Faults::all`]: high enough that the fault occurs at least
+    /// once in a few short runs, and low enough that most clients are served.
     const fn default_probability(self) -> Probability {
         match self {
             Self::ReorderedEvents | Self::ImmediateConnect => Probability::one_in(2),

@@ -6,9 +6,9 @@ use evcore::poller::Target;
 
 use crate::kernel_poller::Object;
 
-/// The first number. It is above Linux's default maximum (`fs.nr_open`), so that a reader of a
-/// message recognises a simulated number. It is low enough for the table of descriptors in the
-/// poller, which has one bit for each number.
+/// The first number. It is above Linux's default maximum (`fs.nr_open`), so that a person who reads
+/// an error message recognises a simulated number. It is low enough for the table of descriptors in
+/// the poller, which has one bit for each number.
 const FIRST_FD: i32 = 1 << 20;
 
 pub(crate) fn target(fd: i32) -> Target<'static> {

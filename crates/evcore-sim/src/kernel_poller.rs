@@ -43,7 +43,7 @@ impl From<Carried> for Object {
     }
 }
 
-/// A change of every kind of readiness. An end, an error and a new registration are such a change.
+/// A change of every kind of readiness, such as an end, an error or a new registration.
 pub(crate) const ANY_CHANGE: Ready = Ready::all();
 
 #[derive(Debug)]
@@ -167,8 +167,8 @@ impl KernelPoller {
     }
 
     /// Puts a registration on the ready list, if it is armed and watches for one of these changes.
-    /// (Linux' `ep_poll_callback` compares in the same way, so an edge-triggered registration for
-    /// reading does not report again because there is room for sending.)
+    /// (Linux's `ep_poll_callback` compares in the same way. So room for sending does not make an
+    /// edge-triggered registration for reading report again.)
     pub(crate) fn mark_ready(&mut self, id: u32, changes: Ready) {
         let Some(watch) = self.watch_mut(id as usize) else {
             return;

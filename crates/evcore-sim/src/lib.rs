@@ -16,7 +16,7 @@
 //!    pools and UDP sockets. A server whose own loop calls
 //!    [`EventLoop::wait`](evcore::EventLoop::wait) runs unchanged: its waits let simulated time
 //!    pass, and fail at the limit that [`Sim::set_time_limit`] sets. A server with several workers,
-//!    or one that a test stops and kills, implements [`App`] and runs under [`Workers`], with a
+//!    or one that a test stops or kills, implements [`App`] and runs under [`Workers`], with a
 //!    [`SimGroup`] as its worker group.
 //! 4. **Add clients**, as many as [`Sim::clients`] decides. A client with a [`Script`] runs a fixed
 //!    list of operations. A [`Client`] of your own decides at each event what it does next. A test
@@ -25,8 +25,9 @@
 //!    is served twice, and everything that was opened is closed.
 //! 6. **Inject faults** under [`check`]: [`Faults::lossless`] in one test, [`Faults::all`] in
 //!    another. If a seed fails, `check` prints [what is stuck](#what-a-failure-shows).
-//! 7. **Check that it finds bugs.** Plant one, such as a buffer that is not cleared, and count the
-//!    seeds until it is found. [`Sim::fault_count`] shows how often a fault has occurred.
+//! 7. **Check that the test finds bugs.** Plant one, such as a buffer that is not cleared, and
+//!    count the seeds until the test fails. [`Sim::fault_count`] shows how often a fault has
+//!    occurred.
 //!
 //! # No client may be lost
 //!

@@ -76,7 +76,7 @@ impl Group {
         &mut self.notifiers[slot].watches
     }
 
-    /// The slots that were notified since the last call, with the pollers that watch their
+    /// Takes the slots that were notified since the last call, with the pollers that watch their
     /// notifiers.
     pub(crate) fn take_new(&self) -> Vec<(usize, Vec<WatchId>)> {
         let notifiers = self.notifiers.iter().enumerate();

@@ -164,8 +164,8 @@ impl Process {
 
     /// Opens a descriptor of the listener at an address.
     ///
-    /// All processes that listen at one address share one socket, as workers do that inherited it.
-    /// Their parent keeps the socket open, so it outlives them.
+    /// All processes that listen at one address share one socket, like workers that have inherited
+    /// it. Their parent keeps the socket open, so it outlives them.
     #[must_use]
     pub fn listen(&self, address: SocketAddr) -> SimListener {
         self.open_listener(address, false)
@@ -195,9 +195,9 @@ impl Process {
     /// `loop_handle`.
     ///
     /// The program uses it like one from [`Pool::new`]. Its `threads` threads are simulated. A job
-    /// occupies one of them for its [time](crate::SimConfig::job_time), and its closure runs in an
-    /// instant at the end of that time. So the seed decides the order of the results. A job must
-    /// not use the simulation, and [`Pool::shutdown`] drops the jobs that have not ended.
+    /// occupies one of them for its [time](crate::SimConfig::job_time), and its closure runs at the
+    /// end of that time. So the seed decides the order of the results. A job must not use the
+    /// simulation. [`Pool::shutdown`] drops the jobs that have not ended.
     ///
     /// # Panics
     ///

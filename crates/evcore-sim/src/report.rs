@@ -104,8 +104,8 @@ fn shown_processes(situation: &Situation<'_>, open: &[EndpointId]) -> BTreeSet<u
     ends.filter_map(holds).chain(running).collect()
 }
 
-/// Describes the last turns of a worker in which one of these connections occurs, and its last
-/// turn.
+/// Describes the last turn of a worker, and its last turns in which one of these connections
+/// occurs.
 fn describe_turns(
     situation: &Situation<'_>,
     process: u32,

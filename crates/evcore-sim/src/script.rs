@@ -241,9 +241,9 @@ struct ScriptedClient {
     server: SocketAddr,
     ops: Vec<Op>,
     position: usize,
-    /// Bytes of the current `Send` that are sent.
+    /// Number of bytes of the current `Send` that are sent.
     sent: usize,
-    /// Received bytes that earlier operations have waited for.
+    /// Number of received bytes that earlier operations have waited for.
     consumed: usize,
     reads: bool,
     /// True while the timer is armed. The next operation starts when it expires.
@@ -376,9 +376,9 @@ impl ScriptedClient {
         Flow::Continue
     }
 
-    /// Ends an operation that waits for bytes. `enough` gets the received bytes that no operation
-    /// has consumed. It returns the number of bytes that this operation consumes, or `None` if it
-    /// needs more.
+    /// Ends an operation that waits for bytes, if they have come. `enough` gets the received bytes
+    /// that no operation has consumed. It returns the number of bytes that this operation consumes,
+    /// or `None` if the operation needs more.
     fn consume(&mut self, enough: impl Fn(&[u8]) -> Option<usize>) -> Flow {
         let progress = lock(&self.progress);
         match enough(&progress.received[self.consumed..]) {
@@ -429,7 +429,7 @@ fn end_of(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
         .map(|start| start + wanted.len())
 }
 
-/// Locks the progress, even after a panic under the lock, which leaves it consistent.
+/// Locks the progress. A poisoned lock is ignored, because a panic leaves the progress consistent.
 fn lock(progress: &Mutex<Progress>) -> MutexGuard<'_, Progress> {
     progress.lock().unwrap_or_else(PoisonError::into_inner)
 }

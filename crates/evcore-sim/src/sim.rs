@@ -100,7 +100,7 @@ impl Sim {
         self.state().config = config;
     }
 
-    /// Sets the simulated time from which a wait that would sleep fails with an
+    /// Sets a limit on the simulated time. From then on, a wait that would sleep fails with an
     /// [`Error::Os`](evcore::poller::Error::Os) of the kind [`TimedOut`](io::ErrorKind::TimedOut).
     /// This ends a server whose own loop never returns. Waits under `Workers` ignore the limit.
     pub fn set_time_limit(&self, limit: Duration) {
@@ -128,7 +128,8 @@ impl Sim {
     /// Draws how many clients a test starts. Yields a random generator for each of them.
     ///
     /// A test that fails usually has more clients than the failure needs. [`check`](crate::check)
-    /// looks for the fewest with which it still fails, and can leave out only clients of this call.
+    /// looks for a small number with which the test still fails, and can leave out only clients of
+    /// this call.
     ///
     /// ```
     /// use evcore_sim::{Script, Sim};

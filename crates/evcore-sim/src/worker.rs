@@ -1,4 +1,4 @@
-//! One worker: a process, its application, and its place in its turn.
+//! One worker: a process, its application, and its progress in the present turn.
 
 use std::{fmt, time::Duration};
 
@@ -21,14 +21,14 @@ const PAUSE_MAX: Duration = Duration::from_secs(2);
 /// A worker, until its successor takes its place.
 pub(crate) struct Worker<A> {
     pub(crate) process: Process,
-    // Invariant: `None` exactly if it was killed.
+    // Invariant: `None` exactly if the worker was killed.
     app: Option<A>,
     phase: Phase,
     /// The time at which the worker runs next.
     due_ns: u64,
     /// The time before which the worker does not run, even if it is due.
     paused_until_ns: u64,
-    /// True if the trace is recorded, as of the last lock of the state.
+    /// True if the trace was recorded at the last [`interfere`](Self::interfere).
     is_recorded: bool,
 }
 
@@ -191,11 +191,11 @@ impl<A: App> Worker<A> {
         }
     }
 
-    /// Runs the second half of a wait. If nothing ends the wait, the worker sleeps on.
+    /// Runs the second half of a wait. If nothing ends the wait, the worker goes on waiting.
     fn finish_wait(&mut self, timeout: Option<Duration>, until_ns: u64) {
         let mut state = self.process.sim().state();
         if state.now_ns() < until_ns && !state.has_events(self.process.id()) {
-            // Another worker has taken the event. The kernel lets this one sleep on.
+            // Another worker has taken the event. The kernel does not end the wait of this one.
             state.set_sleeping(self.process.id(), true);
             self.due_ns = until_ns;
             self.phase = Phase::Waiting {

@@ -73,7 +73,7 @@ impl<A: App> Workers<A> {
     /// Sets the hook that the parent calls when it notices a death. The hook gets the index of the
     /// dead worker.
     ///
-    /// At that time the worker's lock and membership of a [`SimGroup`](crate::SimGroup) are
+    /// At that time the worker's lock and membership of a [`SimGroup`](crate::SimGroup) are already
     /// released, and its successor does not exist yet. Release the worker's line of a
     /// [`Scoreboard`](evcore::balancer::Scoreboard) here.
     pub fn on_death(&mut self, call: impl FnMut(usize) + 'static) {
@@ -126,7 +126,7 @@ impl<A: App> Workers<A> {
         workers.filter_map(|(index, worker)| Some((index, worker.app()?)))
     }
 
-    /// The process of a worker. Its successor has another one.
+    /// The process of a worker. The worker's successor has another process.
     #[must_use]
     pub fn process(&self, index: usize) -> &Process {
         &self.workers[index].process
@@ -146,8 +146,8 @@ impl<A: App> Workers<A> {
 
     /// Kills a worker. The kernel closes its descriptors, except idle connections that a
     /// [store](Process::set_store) keeps. A lock that the worker held stays locked until the parent
-    /// notices the death. Then the successor starts. This does nothing if the worker is dead or has
-    /// exited.
+    /// notices the death. Then the successor starts. The call does nothing if the worker is dead or
+    /// has exited.
     pub fn kill(&mut self, index: usize) {
         self.workers[index].kill();
     }

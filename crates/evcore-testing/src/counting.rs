@@ -17,7 +17,7 @@ thread_local! {
 
 static WATCHED_ALLOCATIONS: AtomicUsize = AtomicUsize::new(0);
 
-/// An allocator that counts, and calls the system's. A test program installs it:
+/// An allocator that counts the allocations, and calls the system's. A test program installs it:
 ///
 /// ```
 /// use evcore_testing::{CountingAllocator, allocations};
@@ -45,7 +45,7 @@ pub fn bytes_in_use() -> usize {
     BYTES.get()
 }
 
-/// Counts the allocations of this thread from now on in [`watched_allocations`].
+/// Makes [`watched_allocations`] include the allocations of this thread from now on.
 pub fn watch_this_thread() {
     WATCHED.set(true);
 }

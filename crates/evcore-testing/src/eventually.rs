@@ -1,4 +1,4 @@
-//! Waiting for a condition with a deadline.
+//! A wait for a condition, with a deadline.
 
 use std::{
     thread,

@@ -17,7 +17,7 @@ macro_rules! named_tests {
 
 /// Runs the tests one after another, and prints their results as the standard harness does. If an
 /// argument does not begin with `-`, only tests whose names contain the first such argument run.
-/// Fails if no test runs.
+/// Fails if a test fails, or if none runs.
 pub fn run_named_tests(
     tests: impl IntoIterator<Item = NamedTest>,
     arguments: &[String],

@@ -1,7 +1,6 @@
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// Sets a flag when it is dropped, even if its thread panics, so that threads that look at the flag
-/// end.
+/// Sets a flag when it is dropped, even by a panic. So other threads that check the flag can stop.
 #[derive(Debug)]
 pub struct SetOnDrop<'a>(pub &'a AtomicBool);
 

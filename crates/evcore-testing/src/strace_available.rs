@@ -4,7 +4,7 @@ use std::process::{Command, Stdio};
 
 /// Returns whether strace is installed and may trace processes here.
 ///
-/// Runs `true` under strace. `true` never fails, so a failure is one of strace.
+/// Runs `true` under strace. `true` never fails, so a failure means that strace has failed.
 #[must_use]
 pub fn strace_works() -> bool {
     Command::new("strace")

@@ -1,4 +1,5 @@
-//! Makes system calls fail in a thread and in its descendants, by a seccomp filter (Linux).
+//! Makes system calls fail in a thread, and in the threads and processes that it starts, by a
+//! seccomp filter (Linux).
 
 #![allow(unsafe_code, reason = "a seccomp filter is installed")]
 

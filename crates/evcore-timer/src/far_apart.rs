@@ -14,7 +14,7 @@ use crate::{
     wheel::TimerWheel,
 };
 
-/// Passes each id on as another one.
+/// Replaces each id by one that is far from most others.
 #[derive(Debug)]
 struct FarApart<Q>(Q);
 

@@ -59,9 +59,9 @@ const FAR: u8 = Overdue::HEAPS;
 ///
 /// Two kinds of timers are on heaps, where these calls take log₄ n steps: those that are armed for
 /// a tick at or before the latest `now`, and those armed for a tick whose high 32 bits differ from
-/// those of the wheel's position, a tick at or before the latest `now`. If ticks are milliseconds,
-/// the high bits change every 49 days. Before the first timer is armed, call `pop_expired` with the
-/// current tick, so that the wheel begins there and not at 0.
+/// those of the wheel's position (which is at or before the latest `now`). If ticks are
+/// milliseconds, the high bits change every 49 days. Before the first timer is armed, call
+/// `pop_expired` with the current tick, so that the wheel begins there and not at 0.
 ///
 /// # Memory
 ///

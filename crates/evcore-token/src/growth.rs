@@ -4,7 +4,7 @@
 /// The number of entries that each growth adds to the quarter, so that a small table grows rarely.
 const LEAST: usize = 8;
 
-/// The capacity of a table that grows beyond `len` entries. A growth that would exceed `expected`
+/// The new capacity, at least `len`, of a table that grows. A growth that would exceed `expected`
 /// ends exactly there, so that a table with at most `expected` entries takes no memory for more.
 pub(crate) fn capacity_above(len: usize, expected: usize) -> usize {
     let grown = len + len / 4 + LEAST;

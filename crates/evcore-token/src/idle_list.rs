@@ -55,7 +55,7 @@ pub struct IdleList {
     waiting: Option<SparedRange>,
 }
 
-/// The two marks between which the connections stand that a shutdown does not evict yet.
+/// The two marks around the connections that a shutdown does not evict yet.
 #[derive(Clone, Copy, Debug)]
 struct SparedRange {
     after: u32,
@@ -139,8 +139,8 @@ impl IdleList {
         ids.filter_map(|id| id.checked_sub(MARKS))
     }
 
-    /// Begins a shutdown. Call it once. Returns the grace if connections became idle within a grace
-    /// before `now_ns`, and `None` otherwise.
+    /// Begins a shutdown. Call it once. Returns the grace in nanoseconds if connections became idle
+    /// within a grace before `now_ns`, and `None` otherwise.
     pub fn begin_shutdown(&mut self, now_ns: u64) -> Option<u64> {
         if self.waiting.is_some() {
             return Some(self.grace_ns); // the shutdown has begun before
@@ -292,7 +292,7 @@ mod tests {
     #[test]
     #[should_panic(expected = "is above")]
     fn an_index_that_is_too_high_is_refused() {
-        IdleList::with_expected(1, 1000).touch(u32::MAX - MARKS + 1, 0); // wraps to a mark
+        IdleList::with_expected(1, 1000).touch(u32::MAX - MARKS + 1, 0); // would wrap to a mark
     }
 
     proptest! {

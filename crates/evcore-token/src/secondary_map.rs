@@ -53,8 +53,8 @@ impl<T> SecondaryMap<T> {
 
     /// Keeps `value` under a token, and returns the value that the token had before.
     ///
-    /// Do not pass a token that has ended, because its index may have a later token by now, whose
-    /// value the call would replace.
+    /// Do not pass a token that has ended: its index may have a later token by now, and the call
+    /// would replace the value of that token.
     pub fn insert(&mut self, token: Token, value: T) -> Option<T> {
         let index = token.index() as usize;
         let held = self.values.len();

@@ -6,8 +6,8 @@
 use std::fmt;
 use std::num::{NonZeroU32, NonZeroU64};
 
-/// The name of a value in a [`Table`](crate::Table): the index of its slot and a generation, in 64
-/// bits.
+/// The name of a value in a [`Table`](crate::Table): the index of the value's slot, and a
+/// generation, in 64 bits.
 ///
 /// The generation counts the values that the slot has held, so a token that outlives its value is
 /// recognised as stale. A token is valid in the table that created it and means nothing in another.

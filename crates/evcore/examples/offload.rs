@@ -1,6 +1,6 @@
 //! Answers a line that names a host with the host's addresses, and a line that names a file (it has
-//! a slash) with the file's content: `offload 127.0.0.1:7007 4 1000`. It sends any file to any
-//! client, so do not run it in public.
+//! a slash) with the file's content: `offload 127.0.0.1:7007 4 1000`. The program sends any file to
+//! any client, so do not run it in public.
 //!
 //! Resolving and reading block, so 4 threads do that work. The loop serves the other clients
 //! meanwhile. A client has one job at a time. If there are 1,000 jobs already, the answer is
@@ -26,12 +26,12 @@ fn find(line: &str) -> Result<Vec<u8>> {
 struct Client {
     lines: Vec<u8>,   // bytes that have arrived and are not handled yet
     answers: Vec<u8>, // answers that are not sent yet
-    waits: bool,      // true while a job of this client runs
+    waits: bool,      // true until the job of this client has a result
 }
 
 impl Client {
-    /// Sends answers and reads lines, until a call would block or a job runs. The end of the stream
-    /// is returned as an error.
+    /// Sends answers and reads lines, until a call would block or the client waits for a job. The
+    /// end of the stream is returned as an error.
     fn serve(&mut self, io: &mut EdgeStream, ev: &mut EventLoop, pool: &mut Pool) -> Result<()> {
         loop {
             while !self.answers.is_empty() {

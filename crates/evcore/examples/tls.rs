@@ -1,8 +1,8 @@
 //! Sends back what it is sent, over TLS 1.3: `tls 127.0.0.1:7443 cert.pem key.pem 60`.
 //!
 //! A client may be idle for 60 seconds, and its handshake may take 60 seconds. QUIT stops the
-//! server when its clients have been quiet for a second, or after 30 seconds. To make a certificate
-//! for a trial:
+//! server when its clients have been quiet for one or two seconds, or after 30 seconds. To make a
+//! certificate for a trial:
 //!
 //!     openssl req -x509 -newkey ed25519 -nodes -subj /CN=localhost -keyout key.pem -out cert.pem
 use evcore::{Connections, EdgeStream, EventLoop, Listener, Step, Stream};

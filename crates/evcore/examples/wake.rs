@@ -2,10 +2,10 @@
 //!
 //!     cargo run --release --example wake -- 1000 1000000 1000000000
 //!
-//! counts the primes below each number, each in a thread of its own, with a deadline for all of
-//! them. A thread posts the token of its job when the result is there, which ends the loop's wait.
-//! A job whose deadline has passed is removed. If its thread posts later, the token is stale, and
-//! the loop drops the post.
+//! counts the primes below each of the numbers, with a thread for each number and one deadline for
+//! all of them. A thread posts the token of its job when the result is there, which ends the loop's
+//! wait. A job whose deadline has passed is removed. If its thread posts later, the token is stale,
+//! and the loop drops the post.
 
 use std::{
     env,
@@ -17,7 +17,7 @@ use std::{
 
 use evcore::{EventLoop, Handle, Ready, Step, Timer, Token, TokenMap};
 
-/// The one timer of a job.
+/// The timer that limits a job.
 const DEADLINE: Timer = Timer::new(0);
 const TIMEOUT: Duration = Duration::from_secs(2);
 

@@ -34,7 +34,8 @@ pub(crate) struct Accepting<L> {
     /// True if the present shortage of slots has been counted.
     is_full: bool,
     allowed: usize,
-    /// The connections that the last plan gives to another worker, until they are taken.
+    /// The number of connections that the last plan gives to another worker, until `take_give`
+    /// takes it.
     pub(crate) give: Option<Give>,
     /// The pause of all listeners.
     backoff: Backoff,
@@ -79,7 +80,7 @@ impl<L: Acceptor> Accepting<L> {
         })
     }
 
-    /// Makes the listeners follow the balancer's plan for this turn, and returns the plan.
+    /// Makes a plan for this turn, makes the listeners follow it, and returns it.
     pub(crate) fn make_plan(
         &mut self,
         now_ns: u64,
@@ -101,7 +102,7 @@ impl<L: Acceptor> Accepting<L> {
         }
     }
 
-    /// The lock may be held from here on.
+    /// Makes a plan. The accept lock may be held from here on.
     fn plan(&mut self, now_ns: u64, load: Load, stats: &mut Stats) -> Plan {
         let now = Duration::from_nanos(now_ns);
         self.backoff.expire(now);
@@ -289,8 +290,8 @@ impl<L: Acceptor> Accepting<L> {
         self.queue.len()
     }
 
-    /// Returns whether accepting has stopped until evictions free a descriptor, and clears that
-    /// flag.
+    /// Returns whether this turn's accepts ended for lack of a resource that evictions free. The
+    /// next call returns false.
     #[inline]
     pub(crate) fn take_need_of_evictions(&mut self) -> bool {
         mem::take(&mut self.needs_evictions)
@@ -311,7 +312,8 @@ impl<L: Acceptor> Accepting<L> {
         }
     }
 
-    /// Pauses accepting for the application. Waiting clients are left to other workers.
+    /// Pauses accepting, because the application requests it. Waiting clients are left to other
+    /// workers.
     pub(crate) fn pause(&mut self, clock: &Clock) {
         self.queue.clear();
         self.coordinator.on_clients_left();

@@ -250,7 +250,8 @@ impl<L: Acceptor> Builder<L> {
     /// connection gets the same grace once more, in which a request that was on its way still
     /// arrives. Precision: an eighth of the grace.
     ///
-    /// A shortage of descriptors does not evict a connection that was marked within this time.
+    /// A shortage of descriptors does not evict a connection that was marked within this time
+    /// before it.
     ///
     /// A grace does not extend the timeout of the shutdown. With zero, no connection gets a grace,
     /// which suits a protocol in which only the server begins a conversation.
@@ -282,7 +283,8 @@ impl<L: Acceptor> Builder<L> {
         self
     }
 
-    /// Builds the loop. In a worker process, call it after the fork: a poller does not survive one.
+    /// Builds the loop. In a worker process, call it after the fork, because a forked child cannot
+    /// use a poller of its parent.
     ///
     /// # Errors
     ///

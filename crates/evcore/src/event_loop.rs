@@ -78,9 +78,9 @@ pub struct EventLoop<L: Acceptor = Listener> {
     pub(crate) batch: Batch,
     pub(crate) budgets: Budgets,
     pub(crate) left: Budgets,
-    /// A step on its way to the caller. A step is as large as a client's address. If the later
-    /// phases returned it by value, every step would go through memory, even an event, whose two
-    /// words otherwise stay in registers.
+    /// A step on its way to the caller. The type is large, because a step may contain a client's
+    /// address. If the later phases returned it by value, every step would go through memory, even
+    /// an event, whose two words otherwise stay in registers.
     // Invariant: `None`, except within `next_step`.
     pub(crate) pending_step: Option<Step<L::Stream>>,
 
@@ -115,7 +115,7 @@ impl<L: Acceptor> EventLoop<L> {
     ///
     /// Work beyond its [budget](Budgets) is carried over to the next turn, which then does not
     /// wait. The time stands still during a turn unless a handler
-    /// [updates](crate::TimersMut::update_clock) it; timers are armed from it.
+    /// [updates](crate::TimersMut::update_clock) it, and the timers that a turn arms count from it.
     #[inline]
     pub fn next_step(&mut self) -> Option<Step<L::Stream>> {
         // Most steps are events, for which no phase needs to be looked up.
@@ -293,7 +293,7 @@ impl<L: Acceptor> EventLoop<L> {
     ///
     /// The deadline is rounded up to a millisecond, and a
     /// [`timer_resolution`](crate::Builder::timer_resolution) is added to it. A timer that the
-    /// handler of another timer arms expires in the next turn at the earliest.
+    /// handler of an expired timer arms expires in the next turn at the earliest.
     ///
     /// Arming a timer may allocate. If no memory is left, the process aborts, as with any
     /// collection of the standard library.

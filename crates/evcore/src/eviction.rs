@@ -4,11 +4,11 @@
 //! are short, the loop evicts some that have been idle the longest, by nginx's rule. A loop that
 //! shuts down evicts all idle connections, and gives a grace to those that became idle just before.
 //!
-//! If slots are short, the loop chooses before it accepts, so a connection is not evicted in favour
-//! of one accepted in the same turn. A shortage of descriptors shows only when accepting fails. The
-//! choice follows then, and the grace protects the connections that were accepted in that turn. The
-//! loop yields evictions at the end of the turn, after the events that the kernel has reported, so
-//! a connection with a reported request is not evicted.
+//! If slots are short, the loop chooses before it accepts, so no connection is evicted in the turn
+//! that accepts it. A shortage of descriptors shows only when accepting fails. The choice follows
+//! then, and the grace protects the connections that were accepted in that turn. The loop yields
+//! evictions at the end of the turn, after the events that the kernel has reported, so a connection
+//! with a reported request is not evicted.
 
 use std::time::Duration;
 
@@ -21,8 +21,8 @@ use crate::{slots::Slots, time::whole_ns};
 pub(crate) struct Evictions {
     // Invariant: each index belongs to a current token whose descriptor is watched.
     pub(crate) idle: IdleList,
-    /// The connections whose slots this turn needs, the oldest last. Since they were chosen they
-    /// may have become busy, or may have been closed.
+    /// The connections whose slots or descriptors are needed, the longest idle last. Since they
+    /// were chosen, they may have become busy, or may have been closed.
     chosen: Vec<Token>,
 }
 
@@ -51,8 +51,8 @@ impl Evictions {
         }
     }
 
-    /// Returns the grace of the connections that became idle just before the shutdown; `None` if
-    /// there are none.
+    /// Returns the grace, in nanoseconds, of the connections that became idle just before the
+    /// shutdown; `None` if there are no such connections.
     pub(crate) fn begin_shutdown(&mut self, now_ns: u64) -> Option<u64> {
         self.idle.begin_shutdown(now_ns)
     }
@@ -107,10 +107,10 @@ impl Evictions {
     }
 }
 
-/// Connections are evicted when no more than this part of the slots is free (nginx).
+/// Connections are evicted when at most one in this many slots is free (nginx).
 const SHORT_BELOW_ONE_IN: u32 = 16;
 
-/// The part of the idle connections that one turn evicts (nginx).
+/// A turn evicts one in this many idle connections (nginx).
 const EVICT_ONE_IN: u32 = 8;
 
 /// The most connections that one turn evicts to make room (nginx).

@@ -32,14 +32,15 @@ impl Handle {
         Self { waker, requester }
     }
 
-    /// Makes the loop yield [`Step::Woken`](crate::Step::Woken), in this turn or the next.
+    /// Makes the loop yield [`Step::Woken`](crate::Step::Woken), in the turn that begins with its
+    /// present or next wait.
     ///
     /// Several wakes may make one step; none is lost. The call takes no lock and allocates nothing.
-    /// If the loop has been dropped, it does nothing.
+    /// It has no effect if the loop has been dropped.
     ///
-    /// A [`Pool`](evcore_pool::Pool) of threads for blocking work calls it, as in the example. The
-    /// pool also returns results whose tokens were removed meanwhile; no container has a value for
-    /// such a token.
+    /// A [`Pool`](evcore_pool::Pool) of threads for blocking work can call `wake`, as in the
+    /// example. The pool also returns results whose tokens were removed meanwhile; no container has
+    /// a value for such a token.
     ///
     /// ```
     /// use evcore::{EventLoop, Step, pool::Pool};
@@ -76,9 +77,9 @@ impl Handle {
     /// that follows. The call makes no [`Step::Woken`](crate::Step::Woken), unless
     /// [`descriptor`](Self::descriptor) was called.
     ///
-    /// The timeout is rounded up to a millisecond. The call takes no lock and allocates nothing, so
-    /// a signal handler may make it (outside Linux it may set `errno`). If the loop has been
-    /// dropped, it does nothing.
+    /// The timeout is rounded up to whole milliseconds. The call takes no lock and allocates
+    /// nothing, so a signal handler may make it (outside Linux it may set `errno`). It has no
+    /// effect if the loop has been dropped.
     ///
     /// ```
     /// # use evcore::EventLoop;

@@ -55,7 +55,7 @@ impl IdleMarks {
         self.store(index as usize, BUSY);
     }
 
-    /// Marks an index busy, because its step is about to be yielded.
+    /// Marks a connection as busy, because a step of it is about to be yielded.
     pub(crate) fn touch(&mut self, index: u32) {
         self.set_busy(index);
         self.touched.push(index);

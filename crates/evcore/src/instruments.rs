@@ -55,5 +55,5 @@ pub type Instruments = evcore_instrument::Instruments<Record>;
 /// ```
 pub type SlowTurn = evcore_instrument::SlowTurn<Record>;
 
-/// With the feature `tracing`, records are always made.
+/// True if the feature `tracing` is on, so that records are always made.
 pub(crate) const TRACES: bool = cfg!(feature = "tracing");

@@ -91,8 +91,8 @@ impl<L: Acceptor> EventLoop<L> {
         self.record(Record::Stale(token));
     }
 
-    /// Queues posts of other threads, at most a budget of them, and begins a shutdown that they
-    /// have requested.
+    /// Queues posts of other threads, at most a budget of them, and begins a shutdown that other
+    /// threads have requested.
     #[inline(never)]
     pub(crate) fn take_requests(&mut self) {
         self.requests.take_posts(self.budgets.posted);

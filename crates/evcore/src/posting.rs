@@ -11,7 +11,7 @@ impl<L: Acceptor> EventLoop<L> {
     /// [`Step::Evict`](crate::Step::Evict) posts, which runs after this turn's posted steps.
     /// Posting again merges readiness. Returns false if the token is stale.
     ///
-    /// With [`Ready::NONE`] it means "once more in this turn": the token gets a step without
+    /// With [`Ready::NONE`] a call means "once more in this turn": the token gets a step without
     /// readiness, behind the earlier posts. [`post_next`](Self::post_next) means the same for the
     /// next turn.
     ///

@@ -88,7 +88,8 @@ impl Slots {
         Some(kind != Kind::Unwatched)
     }
 
-    /// Merges readiness into the post of a token. Returns `false` if the token is stale.
+    /// Merges readiness into the post of a token, which is then due in this turn. Returns `false`
+    /// if the token is stale.
     #[inline]
     pub(crate) fn post(&mut self, token: Token, ready: Ready) -> bool {
         let Some(state) = self.state_mut(token) else {

@@ -60,8 +60,9 @@ pub enum Step<S = Stream> {
     /// [`Stream::is_delivered`](crate::Stream::is_delivered) returns false, arm a timer and look
     /// again, as `httpd` does.
     ///
-    /// If you keep the connection open, its slot stays taken, and it is not evicted again until you
-    /// mark it idle. The waiting client then gets the slot of another connection in the next turn.
+    /// If you keep the connection open, its slot stays taken, and the connection is not evicted
+    /// again until you mark it idle. The waiting client then gets the slot of another connection in
+    /// the next turn.
     Evict(Token),
 }
 
@@ -101,8 +102,8 @@ impl<S> Step<S> {
 }
 
 impl<S> Accepted<S> {
-    /// Creates the report of a client for a layer between the loop and the program, such as a layer
-    /// that reads the client's address from the connection.
+    /// Creates the value from its parts. A layer between the loop and the program calls this, for
+    /// example if it reads the client's address from the connection.
     #[must_use]
     pub fn new(stream: S, peer: Address, listener: usize) -> Self {
         Self {

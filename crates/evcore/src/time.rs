@@ -31,7 +31,7 @@ pub(crate) fn time_to(at_ns: u64, now_ns: u64) -> Option<Duration> {
 }
 
 /// About half of the time to a moment, in whole seconds, computed cheaply. `None` if the moment is
-/// [`NEVER`], has passed, or is less than 2.1 seconds or centuries away.
+/// [`NEVER`], has passed, or is less than 2.1 seconds or more than 292 years away.
 #[inline]
 pub(crate) fn rough_time_to(at_ns: u64, now_ns: u64) -> Option<Duration> {
     // A moment that has passed gives a negative number, and so `None`.

@@ -55,7 +55,7 @@ impl<L: Acceptor> EventLoop<L> {
         } else {
             self.due_at_ns()
         };
-        // A plan ends at the latest with a pause or a suspension of listeners.
+        // A plan does not outlast a pause or a suspension of listeners.
         let ends_ns = due_ns.min(self.accepting.coordinator.plan_ends_at_ns());
         let ends = ends_ns != NEVER;
         let rough = if ends && is_plain {
@@ -126,8 +126,8 @@ impl<L: Acceptor> EventLoop<L> {
     }
 
     /// A timeout for a deadline that is far away, without a reading of the clock: about half of the
-    /// time from the beginning of the turn. `None` if the deadline is near, or after a turn without
-    /// events, so that the next wait is exact.
+    /// time from the beginning of the turn to the deadline. `None` if the deadline is near, or
+    /// after a turn without events, so that the next wait is exact.
     ///
     /// After a turn with events, other events mostly come before the deadline. The rough timeout
     /// makes a timer late only if this turn takes longer than the other half, and then by less than
@@ -228,7 +228,7 @@ impl<L: Acceptor> EventLoop<L> {
         }
     }
 
-    /// Passes on that a waker ended the wait, because other threads may have made requests.
+    /// Records that a waker ended the wait, because other threads may have made requests.
     fn take_wake(&mut self) {
         if self.batch.was_woken() {
             self.requests.on_woken();

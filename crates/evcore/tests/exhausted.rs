@@ -13,7 +13,7 @@ use evcore::{
     poller::{Source, Target},
 };
 
-/// The default grace of an idle connection, and the eighth by which an eviction may be later.
+/// The default grace of an idle connection, plus the eighth by which an eviction may be later.
 const GRACE: Duration = Duration::from_millis(1125);
 
 /// A listener that runs out of a resource when the test wants it to.
@@ -77,7 +77,7 @@ impl Worker {
         }
     }
 
-    /// A worker with this many idle connections, which is out of descriptors.
+    /// A worker that has this many idle connections, and is out of descriptors.
     fn with_idle(idle: usize) -> (Self, Vec<Token>) {
         let mut worker = Self::new();
         let tokens = worker.join_idle(idle);

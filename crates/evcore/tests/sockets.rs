@@ -441,8 +441,8 @@ fn with_a_resolution_no_timer_is_early_by_the_systems_clock() {
         let handle = ev.handle();
         let token = ev.add_unwatched().unwrap();
         for after in [1, 5_000, 10_000, 19_999, 25_000].map(Duration::from_micros) {
-            // This turn comes near the end of a period between two ticks, when the clock is far
-            // behind.
+            // The turn that arms the timer comes near the end of a period between two ticks, when
+            // the clock is far behind.
             ev.wait().unwrap();
             let ticked = Instant::now();
             while ticked.elapsed() < resolution * 3 / 4 {}

@@ -1,9 +1,9 @@
 //! The events of the feature `tracing`, for a subscriber that collects them.
 //!
 //! This is a program of its own, because `tracing` decides once for the whole process whether an
-//! event has a subscriber, when a thread first emits it. If that is the thread of another test,
-//! without a subscriber, the event is off for all threads. For the same reason these tests run one
-//! at a time.
+//! event has a subscriber, when a thread first emits it. If that thread runs another test, without
+//! a subscriber, the event is off for all threads. For the same reason these tests run one at a
+//! time.
 
 #[allow(dead_code, reason = "the program `scripted` uses the rest")]
 #[path = "scripted/fake_backend.rs"]

@@ -10,7 +10,8 @@ use polling::under_test;
 
 use crate::time_limit;
 
-/// Makes a `#[test]` for each program (a function without arguments), which runs on each backend.
+/// Makes a `#[test]` for each program (a function without arguments). The test runs the program on
+/// each backend.
 #[macro_export]
 macro_rules! on_each_backend {
     ($($program:ident),+ $(,)?) => {

@@ -2,8 +2,8 @@
 //! process of its own.
 //!
 //! async-io has one reactor in each process, whose backend cannot be changed. So a test starts its
-//! own executable again for each backend. The environment names the backend, and only that test
-//! runs.
+//! own executable again for each backend. In the new process, an environment variable names the
+//! backend, and only that test runs.
 
 mod each_backend;
 mod letters;

@@ -26,7 +26,7 @@ fn run<T>(task: impl Future<Output = T>) -> Option<T> {
 /// Sleeps until the descriptor is readable or the timeout has passed.
 ///
 /// The descriptor is registered only for this sleep, because the loop may have another descriptor
-/// in the next one. Also, tokio watches edges, and reports present readiness only of a new
+/// for the next one. Also, tokio watches edges, and reports present readiness only of a new
 /// registration.
 async fn sleep(descriptor: BorrowedFd<'_>, timeout: Option<Duration>) -> io::Result<()> {
     #[expect(
@@ -68,7 +68,8 @@ async fn drive(
     Ok(())
 }
 
-/// Echoes a connection until there is nothing more to read; returns whether it is still open.
+/// Sends back the bytes of a connection until there is nothing more to read. Returns whether the
+/// connection is still open.
 fn echo(mut stream: &Stream) -> bool {
     let mut buffer = [0; 4096];
     loop {
@@ -82,7 +83,7 @@ fn echo(mut stream: &Stream) -> bool {
     }
 }
 
-/// Sends a few bytes at a time, and expects each of them back.
+/// Sends a few bytes at a time, and expects them back before it sends the next.
 async fn client(server: SocketAddr) -> io::Result<()> {
     let socket = tokio::net::TcpStream::connect(server).await?;
     for sent in [b"one  ", b"two  ", b"three"] {

@@ -51,7 +51,7 @@ fn decode(bytes: &[u8]) -> Body {
         if size.is_empty() || !are_extensions(extensions) {
             return None;
         }
-        // A size that does not fit also exceeds the limit of a body.
+        // A size that does not fit into a `usize` also exceeds the limit of a body.
         let size = usize::from_str_radix(std::str::from_utf8(size).ok()?, 16).ok()?;
         if size == 0 {
             break;

@@ -153,7 +153,7 @@ fn without_faults_every_request_is_answered() {
     });
 }
 
-/// As in a reload, some workers stop and another one serves on.
+/// As in a reload, some workers stop while another one continues to serve.
 #[test]
 fn a_busy_client_loses_no_request_when_its_worker_stops() {
     const REQUESTS: u32 = 20;

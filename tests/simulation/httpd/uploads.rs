@@ -9,10 +9,10 @@ use crate::{
     answers::{self, Answer},
 };
 
-/// Room for one of these bodies, chunked or not, but not for two.
+/// Room in bytes for one of these bodies, chunked or not, but not for two.
 pub(crate) const ROOM_FOR_ONE: usize = 8_000;
 
-/// The size of a piece, and the pause after it.
+/// The size of a piece in bytes, and the pause after it.
 const PIECE: usize = 500;
 const EVERY: Duration = Duration::from_millis(100);
 

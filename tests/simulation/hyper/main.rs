@@ -86,7 +86,7 @@ where
 {
     let stream = Middleware::new(stream, bug);
     let service = service_fn(move |request| answer(request, bug));
-    // The client may have left, or the network has failed.
+    // The client may have left, or the network may have failed.
     let _ = match version {
         Version::One => {
             let mut builder = hyper::server::conn::http1::Builder::new();
@@ -110,7 +110,7 @@ async fn answer(
     Ok(Response::new(Full::new(body)))
 }
 
-/// The counts of a client, which survive its death.
+/// The counts of a client, which survive a kill of the client's process.
 #[derive(Default)]
 struct Progress {
     answers: Cell<u32>,

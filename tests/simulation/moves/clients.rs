@@ -26,7 +26,7 @@ impl TestClient {
                 true => format!("{name} {asked} {length}\n"),
                 false => format!("{length}\n"),
             };
-            // A request in pieces may move with the bytes that have arrived.
+            // If a request comes in pieces, its connection may move after some of them.
             script = if rng.below(2) == 0 {
                 script.send(request)
             } else {
@@ -63,8 +63,8 @@ impl TestClient {
         );
     }
 
-    /// Returns whether the client got all its answers. Panics if it got another answer, or was lost
-    /// without a fault that takes its connection and without a close that `totals` has.
+    /// Returns whether the client got all its answers. Panics if it got another answer, or if it
+    /// lacks answers although neither a fault nor a close in `totals` has ended its connection.
     pub(crate) fn check(&self, totals: &Totals) -> bool {
         self.check_answers();
         let received = self.client.received();

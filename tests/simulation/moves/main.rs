@@ -82,8 +82,8 @@ struct Totals {
     arrived: Cell<u64>,
     came_back: Cell<u64>,
     kept: Kept,
-    /// The addresses of the clients that workers and stores have closed because no successor took
-    /// them.
+    /// The addresses of the clients whose connections a worker or a store has closed, because no
+    /// successor took them.
     closed: RefCell<BTreeSet<String>>,
 }
 

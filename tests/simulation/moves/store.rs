@@ -1,8 +1,9 @@
 //! Descriptor stores. Each keeps the idle connections of one worker if that worker is killed, and
 //! hands them on to its successor.
 //!
-//! The loop that sets the marks, and the way to the successor, are the shipped code. The store
-//! itself is a simulated process, which faults kill like other processes.
+//! The loop that sets the marks, and the `HandingOn` that hands connections to the successor, are
+//! the shipped code. The store itself is a simulated process, which faults kill like other
+//! processes.
 
 use std::{
     cell::{Cell, RefCell},
@@ -15,7 +16,8 @@ use evcore_sim::{App, Process, SimDescriptor, SimListener, SimStream};
 
 use crate::{Server, echo::VERSION, handing_on::HandingOn};
 
-/// The first number of a simulated descriptor, and room for the descriptors of a worker.
+/// The first number of a simulated descriptor, and the number of descriptors that a worker may
+/// have.
 const NUMBERS: (usize, usize) = (1 << 20, 4096);
 
 const DUE: Timer = Timer::new(0);

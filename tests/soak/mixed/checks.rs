@@ -38,8 +38,8 @@ const UPGRADED: &str = "httpd: the new binary is process";
 pub(super) struct Checks {
     /// The descriptors of the master, and of each worker, before the first client.
     descriptors: [Descriptors; 2],
-    /// The master's process id. A new binary has another one, and its counters begin at
-    /// `before_binary`.
+    /// The master's process id. A new binary has another one, and its counters were 0 when the
+    /// clients' counts were `before_binary`.
     binary: u32,
     before_binary: Counts,
     lines: u64,
@@ -128,7 +128,7 @@ impl Checks {
         let counted = Counts::of(target);
         let number = |name: &str| page[name].as_u64().unwrap_or(u64::MAX);
         if self.binary != site.master {
-            // A new binary begins at 0 while the old one serves.
+            // A new binary counts from 0 while the old one still serves.
             self.binary = site.master;
             self.before_binary = Counts {
                 connections: counted.connections.wrapping_sub(number("accepted")),

@@ -1,4 +1,4 @@
-//! The counts of one server's clients, and the failures that a disturbance explains.
+//! The counts of one server's clients and disturbances, and the first failure that is not allowed.
 
 use std::{
     collections::HashSet,

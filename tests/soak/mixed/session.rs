@@ -49,7 +49,7 @@ struct Session<'a> {
     responses: u64,
     /// Number of requests that were sent or begun, and have no response.
     open: u64,
-    /// The moments, for kills and for turnovers, at which the client connected.
+    /// The moments of the ledger's kills and turnovers, read just before the client connected.
     kills: u64,
     turnovers: u64,
     /// The time of the last response, or of the connect.

@@ -197,11 +197,11 @@ impl Site {
     }
 
     pub(super) fn signal(&self, signal: Signal) {
-        // If the master has ended, the missing effect of the signal is found.
+        // If the master has ended, a later check finds that the signal had no effect.
         let _ = try_signal_to(self.master, signal);
     }
 
-    /// Waits for the end of the master, which must succeed.
+    /// Waits until the master has ended. Fails if its exit status is not 0.
     pub(super) fn wait_for_end(&mut self, what: &str) -> Result<(), String> {
         let status = if self.master == self.server.pid() {
             Some(self.server.wait().success())
@@ -226,7 +226,8 @@ impl Site {
         Ok(ended.map(|(_, status)| status.exit_status() == Some(0)))
     }
 
-    /// The process ids and states of all processes of this server, including those that have ended.
+    /// The process ids and states of all processes of this server, including processes that have
+    /// ended and were not yet waited for.
     pub(super) fn processes(&self) -> Vec<(u32, char)> {
         let entries = fs::read_dir("/proc").expect("the system has it");
         let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());

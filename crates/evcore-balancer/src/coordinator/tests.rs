@@ -246,8 +246,8 @@ fn the_second_long_turn_ends_the_plan_and_makes_the_worker_late() {
     assert_eq!(turn(0, 0), (false, false));
     assert_eq!(turn(50 * MS, 50 * MS), (true, false), "a single one");
     assert_eq!(turn(100 * MS + 1, 20 * MS), (false, true));
-    // The lateness lasts for eight times the long turns: until 50 + 8 * 50 + 8 * 20 = 610 ms. The
-    // plan ends with it.
+    // The lateness lasts for eight times the length of the long turns: until 50 + 8 * 50 + 8 * 20 =
+    // 610 ms. The plan ends with it.
     assert_eq!(
         turn(610 * MS - 1, 0),
         (false, true),

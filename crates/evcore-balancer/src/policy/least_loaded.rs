@@ -58,7 +58,7 @@ pub(crate) struct LeastLoaded {
     // Invariant: `None` unless listening.
     awaited: Option<Awaited>,
     /// The notified worker for which this one has waited in vain. It may be stopped.
-    // Invariant: it is the pending worker of the last view.
+    // Invariant: `None`, or the pending worker of the last view.
     ignored: Option<WorkerId>,
     is_over_limit: bool,
     quiet: Quiet,
@@ -183,7 +183,7 @@ impl LeastLoaded {
         let is_settled = match self.state {
             State::Out => inputs.load.is_full(),
             State::Away { .. } | State::Resting => true,
-            // A worker that is above the limit here has just started to listen.
+            // A worker that is above the limit, and awaits no other, has just started to listen.
             State::Listening { .. } => !self.is_over_limit,
             // A worker that is alone syncs in each turn, because another worker may have joined.
             State::Alone | State::Probing { .. } => false,
@@ -307,7 +307,7 @@ impl LeastLoaded {
     }
 
     /// Keeps listening above the limit, because no other worker leads, and notifies the worker that
-    /// should.
+    /// should become leader.
     fn keep_leading(&mut self, now: Now<'_>) -> Plan {
         let is_patient = |awaited: &Awaited| passed(awaited.since_ns, now.ns) < PATIENCE_NS;
         let mut notify = None;

@@ -2,8 +2,8 @@
 //!
 //! The holder keeps the lock while its load is near the lowest load. Above that limit it yields the
 //! lock and notifies the least loaded worker. That worker needs the lock to listen, so no worker
-//! listens during the time of its wake-up. A worker without a group sees no loads and follows
-//! nginx's rule: it yields while it is crowded.
+//! listens while that one wakes up. A worker without a group sees no loads and follows nginx's
+//! rule: it yields while it is crowded.
 //!
 //! A worker that was refused the lock tries it again in its next turn, at the latest after the
 //! delay. A worker that yields tries it again after the delay. A worker that has room and has not
@@ -81,8 +81,9 @@ impl LockPolicy {
         let yields = !notified && is_over_limit;
         let turn = self.take_turn(now, now_ns, yields, try_lock);
         let plan = self.plan_of(turn, now, now_ns, yields);
-        // A worker that held the lock, or was notified, notifies another one if it does not listen
-        // now. If it was refused the lock, another worker has the lock, so it notifies none.
+        // A worker that held the lock, was notified, or left clients waiting notifies another one
+        // if it does not listen now. If it was refused the lock, another worker has the lock, so it
+        // notifies none.
         let is_missed = self.held || (!plan.listening && (notified || now.may_have_left_clients));
         let must_notify = is_missed && !matches!(turn, Turn::Holds | Turn::Refused);
         // A probe may accept all clients that it finds, so it has no limit.
@@ -131,7 +132,8 @@ impl LockPolicy {
     }
 
     /// Tries the lock, unless this worker is full or yields. A worker yields for the delay. Then it
-    /// takes a turn with the lock, and further turns until one of them accepts a client.
+    /// takes a turn with the lock. A further turn follows if this one left clients waiting and
+    /// accepted none.
     fn take_turn(
         &mut self,
         now: &Inputs,
@@ -174,8 +176,8 @@ impl LockPolicy {
         }
     }
 
-    /// Stays away for this long, unless a probe is due. A probe that leaves clients waiting is
-    /// followed by another one.
+    /// Stays away for at most this long, unless a probe is due. A probe that leaves clients waiting
+    /// is followed by another one.
     fn stay_away(&self, now: &Inputs, now_ns: u64, at_most_ns: u64) -> Plan {
         let unattended_ns = passed(self.listened_at_ns, now_ns);
         let probes_again = self.probed && now.may_have_left_clients;

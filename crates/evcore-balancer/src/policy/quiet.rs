@@ -5,8 +5,9 @@
 //! before it accepts. So another worker has to look, at least once in each delay. A worker that
 //! *rests* listens without exclusive wake-ups, so the kernel wakes it for the next client, whatever
 //! the others do. The price is that the kernel wakes all workers for that client. So a worker that
-//! meets a client ends its rest. A worker that accepts a further client rouses the members that
-//! still rest, because the kernel let them sleep on if the first client was gone before they ran.
+//! meets a client ends its rest. A member still rests if the first client was gone before it ran,
+//! because the kernel then reports nothing to it. So a worker that accepts a further client rouses
+//! the members that still rest.
 
 use crate::inputs::{GroupView, Inputs};
 

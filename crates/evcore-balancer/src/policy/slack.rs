@@ -6,8 +6,8 @@ use crate::inputs::{Load, Peer};
 pub(crate) struct Slack(u32);
 
 impl Slack {
-    /// Makes a slack. 0 counts as 1, because otherwise two workers with equal loads would make each
-    /// other stop.
+    /// Makes a slack. 0 counts as 1, because the slack also limits the number of clients that a
+    /// turn accepts.
     pub(crate) fn new(connections: u32) -> Self {
         Self(connections.max(1))
     }

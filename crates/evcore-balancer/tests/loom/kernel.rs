@@ -88,7 +88,7 @@ impl Kernel {
         others_listen.unwrap_or(true)
     }
 
-    /// Lets a worker wait. Without an event for it, the worker sleeps or returns at once.
+    /// Lets a worker wait. If there is no event for it, it sleeps, or returns if `sleeps` is false.
     pub(crate) fn wait(&self, slot: usize, sleeps: bool) -> Woken {
         self.call(|state| state.wait(slot, sleeps))
             .unwrap_or_default()

@@ -19,7 +19,9 @@ use crate::{
 pub(crate) enum Act {
     /// It sleeps until it is woken, and then takes one turn.
     Sleeps,
+    /// Its number of connections becomes this one.
     Has(usize),
+    /// The delay of the policy passes for it.
     Later,
     /// It closes its listener and leaves the group.
     Leaves,
@@ -74,7 +76,7 @@ impl Model {
         let mut builder = loom::model::Builder::new();
         builder.preemption_bound = match (builder.preemption_bound, self.preemptions) {
             // CI sets a bound for all models. A model with a bound of its own then gets at least
-            // one preemption fewer.
+            // one preemption fewer than its own bound.
             (Some(all), Some(own)) => Some(all.min(own - 1)),
             (all, own) => all.or(own),
         };
@@ -146,7 +148,8 @@ impl Model {
             .filter_map(|(slot, active)| active.map(|active| Worker::new(server, slot, active)))
             .collect();
         // A worker that starts to listen becomes leader, so the first worker takes its turn last.
-        // Without exclusive wake-ups, the first turn gets the lock, so the first worker takes it.
+        // Without exclusive wake-ups, the first turn gets the lock, so the first worker takes that
+        // turn.
         if !self.exclusive {
             members.reverse();
         }
@@ -167,7 +170,8 @@ impl Model {
         workers
     }
 
-    /// Starts the thread of a worker. It returns the worker, and whether the worker has died.
+    /// Starts the thread of a worker. The thread returns the worker, and whether the worker has
+    /// died.
     fn spawn(
         &self,
         slot: usize,

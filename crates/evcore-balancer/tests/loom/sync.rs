@@ -42,7 +42,7 @@ pub(crate) enum Fault {
     IgnoresAnswer,
     /// A worker clears its notifier after the sync instead of before.
     ClearsLate,
-    /// A worker that plans to notify another one does not.
+    /// A worker that plans to notify another one does not notify it.
     IsMute,
     /// `release_dead` notifies no worker.
     ReleasesMutely,
@@ -56,7 +56,7 @@ thread_local! {
 #[derive(Clone, Copy)]
 struct Mortal {
     thread: ThreadId,
-    /// Number of operations that the thread has left.
+    /// Number of operations that still have an effect before the thread dies.
     left: u32,
     is_dead: bool,
 }

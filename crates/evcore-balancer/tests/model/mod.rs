@@ -4,10 +4,10 @@
 //! For a client, the model wakes all workers that are registered without exclusive wake-ups, and
 //! the first of the others that sleeps. Exclusive workers that registered before that one, and do
 //! not sleep, find the client at their next wait. A registration reports the clients that wait
-//! already. A worker that finds no client when it runs sleeps on, as in the kernel.
+//! already. A worker that finds no client when it runs continues to sleep, as in the kernel.
 //!
-//! Time is in microseconds: a wake-up takes 20 to 60, an accept 5, and its handlers 10. On a busy
-//! machine a wake-up takes up to 1,000.
+//! Time is in microseconds. A wake-up takes 20 to 60 µs, an accept 5 µs, and the handlers of an
+//! accepted client 10 µs. A test that models a busy machine makes wake-ups longer.
 
 #![allow(dead_code, reason = "each test uses a part of this file")]
 
@@ -184,7 +184,7 @@ impl Server {
         let here = worker.registered && worker.reported;
         if matches!(worker.phase, Phase::Waking { .. }) && self.backlog == 0 && !worker.is_notified
         {
-            // Another worker was faster, and the kernel lets this one sleep on.
+            // Another worker was faster, so in the kernel this one continues to sleep.
             worker.reported = false;
             let until = worker.wait_until;
             worker.phase = Phase::Sleeping { until };

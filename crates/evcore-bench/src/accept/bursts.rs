@@ -86,7 +86,7 @@ fn accepted(server: &Server) -> Result<Vec<u64>, crate::Error> {
 }
 
 /// The process ids of the workers, and the number of connections that each has accepted, without
-/// the one that this opens.
+/// the connection of this function.
 pub(super) fn workers(server: &Server) -> Result<Vec<(u64, u64)>, crate::Error> {
     let mut stream = TcpStream::connect(server.address)?;
     stream.write_all(b"GET /status.json HTTP/1.1\r\nHost: bench\r\nConnection: close\r\n\r\n")?;

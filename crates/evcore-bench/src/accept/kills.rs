@@ -17,7 +17,7 @@ use super::placed;
 /// Number of workers. The more there are, the sooner one is old enough to be killed.
 const WORKERS: usize = 8;
 
-/// Kills and stops in a round.
+/// Numbers of kills and of stops in a round.
 const KILLS: usize = 6;
 const STOPS: usize = 2;
 

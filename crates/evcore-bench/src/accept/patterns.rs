@@ -12,7 +12,8 @@ use crate::server::Server;
 use crate::spread::Spread;
 use crate::whole::run_load;
 
-/// Number of connections at the end of a pattern, and number of connections in a burst.
+/// Number of connections that a pattern with long-lived clients makes, and number of connections in
+/// a burst.
 const LONG_LIVED: usize = 640;
 const BURST: usize = 64;
 /// Number of workers whose clients all leave halfway.
@@ -115,7 +116,7 @@ fn burst(server: &Server, run: &Run) -> (f64, usize) {
     (share_index(&shares(&all), server.workers), all.len())
 }
 
-/// Connects this many clients at once, which stay until all are answered. Returns Jain's index.
+/// Connects `clients` clients at once, which stay until all are answered. Returns Jain's index.
 pub(super) fn at_once(server: &Server, clients: usize) -> f64 {
     let all: Vec<Client> = (0..clients).map(|_| asking(connect(server))).collect();
     let all: Vec<Connection> = all.into_iter().map(answered).collect();
@@ -202,8 +203,8 @@ pub(super) fn jain(shares: &[u64], workers: usize) -> f64 {
     }
 }
 
-/// The longest wait in milliseconds of the clients that come while a request blocks a worker for
-/// this long.
+/// The longest wait, in milliseconds, of the clients that come while a request blocks a worker for
+/// the time `blocked`.
 ///
 /// # Panics
 ///

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use evcore::clock::{TimeSource, WallTime};
 
-/// Counts the readings of the whole process.
+/// The C library's clocks, with counts of all readings in this process.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CClock;
 

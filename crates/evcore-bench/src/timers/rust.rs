@@ -38,8 +38,8 @@ impl Queue for Nothing {
     }
 }
 
-/// The baseline: the standard library's ordered map of deadlines, and a table with the deadline of
-/// each id.
+/// The baseline: the standard library's ordered set, of deadlines with their ids, and a table with
+/// the deadline of each id.
 pub(super) struct BTree {
     order: BTreeSet<(u64, u32)>,
     /// The deadline of each id; 0 if its timer is not armed, because no deadline of the script is

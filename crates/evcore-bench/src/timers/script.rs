@@ -33,7 +33,7 @@ pub(crate) struct Step {
 /// The operations for one number of timers.
 #[derive(Debug)]
 pub(super) struct Script {
-    /// Arms all timers, with deadlines over a minute.
+    /// Arms all timers, with deadlines that are spread over a minute.
     pub(super) arm: Vec<Step>,
     /// Re-arms timers at random, each with a deadline a minute after its event.
     pub(super) rearm: Vec<Step>,

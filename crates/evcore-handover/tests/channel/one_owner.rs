@@ -121,7 +121,7 @@ impl Ends {
                     self.at_sender.extend(back.unwrap_or_default());
                 }
                 // Refused connections on their way back would be lost with the sender, so they are
-                // taken before. All others go on at the receiver.
+                // taken first. All others go on at the receiver.
                 (Call::DropSender, slot, Some(receiver)) => {
                     if let Some(sender) = slot {
                         while let Ok(Some(answer)) = sender.next_answer() {

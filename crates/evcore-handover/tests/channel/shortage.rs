@@ -129,7 +129,7 @@ fn the_limit_on_descriptors_under_way_is_an_error_of_its_own() {
             let said = String::from_utf8_lossy(&output.stdout);
             assert!(said.contains("1 passed"), "{said}");
         }
-        // With 126 or 127, setpriv could not start the test.
+        // The exit codes 126 and 127 mean that setpriv could not start the test.
         Ok(output) if matches!(output.status.code(), Some(126 | 127)) => {
             not_run(&String::from_utf8_lossy(&output.stderr));
         }

@@ -6,7 +6,7 @@ use evcore::clock::Clock;
 
 use crate::{access_log::copy_request_line, shared::Shared};
 
-/// The client of a connection. Most servers do not keep it, because it takes memory for each
+/// The client of a connection. It is kept only if it is shown, because it takes memory for each
 /// connection.
 #[derive(Debug)]
 pub(super) struct Client {

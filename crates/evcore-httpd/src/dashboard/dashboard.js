@@ -9,7 +9,7 @@ const PERIOD_MS = 1_000;
 const PATIENCE_MS = 3_000;
 // Samples that are farther apart are not joined by a line.
 const GAP_MS = 2_500;
-// The margins of a plot, in pixels. The bars have the same in the style sheet.
+// The margins of a plot, in pixels. The bars have the same margins in the style sheet.
 const MARGIN = { left: 44, right: 1, top: 8, bottom: 20 };
 const QUANTILES = ["p50", "p99", "max"];
 const SHAPES = { restart: "M-4-3H4L0 4z", reload: "M0-4 4 0 0 4-4 0z", start: "M-4 3H4L0-4z" };
@@ -106,8 +106,8 @@ function fill(element, attributes, children) {
 // ---- From the server's answer to a sample ----
 
 /**
- * Tells workers of one index apart: with `--threads`, all have one process id. Both uptimes are of the
- * same clock and moment, so the difference stays.
+ * Distinguishes workers of one index, because with `--threads` all have one process id. Both uptimes
+ * are of the same clock and moment, so their difference is constant.
  */
 const keyOf = (worker, status) => [worker.worker, worker.pid, status.uptime_ms - worker.uptime_ms].join("-");
 
@@ -604,7 +604,7 @@ $("history").addEventListener("toggle", (event) => event.target.open && drawHist
 
 // ---- Asking the server ----
 
-/** The event of the present time without the server, if the server is gone. */
+/** The event `gone` that has not ended, if the server is gone. */
 const absence = () => state.events.findLast(({ kind, until }) => kind === "gone" && until === undefined);
 
 function showState() {
@@ -647,7 +647,7 @@ function onAnswer(moments) {
   for (const status of moments) take(status, performance.now() - (now - status.time_ms));
 }
 
-/** A single failure that is not late may come from a worker that has just died, and is ignored. */
+/** A single failure other than a timeout may come from a worker that has just died, and is ignored. */
 function onFailure(error) {
   state.failures += 1;
   if (state.failures === 1) state.failedAt = state.askedAt;

@@ -4,7 +4,7 @@ use mime_guess::MimeGuess;
 
 const UNKNOWN: &str = "application/octet-stream";
 
-/// The case of the extension does not matter.
+/// Returns the media type for the name of a file. The case of the extension does not matter.
 pub fn content_type(name: &[u8]) -> &'static str {
     extension(name)
         .and_then(|extension| MimeGuess::from_ext(extension).first_raw())

@@ -30,7 +30,7 @@ use crate::headroom::Headroom;
 /// The size of a chunk, which is the unit of checking, reading and sending.
 pub const CHUNK_BYTES: u64 = 1024 * 1024;
 
-/// A disk serves a few reads at a time better than one read at a time.
+/// Number of threads. A disk serves a few reads at a time better than one read at a time.
 pub const THREADS: usize = 4;
 
 /// The part of a limit on memory that a thread takes, in bytes: its stack, and the heap that glibc
@@ -101,7 +101,7 @@ struct Piece {
 
 impl Piece {
     /// Reads the bytes, and waits for the disk. An error is ignored, because the call that sends
-    /// the bytes meets it, too.
+    /// the bytes returns it, too.
     fn read(&self) {
         self.read_by(|buffer, offset| self.file.file.read_at(buffer, offset));
     }

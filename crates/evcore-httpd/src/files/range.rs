@@ -13,7 +13,7 @@ pub enum Selection {
     Whole,
     /// A part that is not empty, and lies within the file.
     Part(Range<u64>),
-    /// The range begins behind the end of the file, or has no bytes. The answer is `416`.
+    /// The range begins at or beyond the end of the file, or has no bytes. The answer is `416`.
     Unsatisfiable,
 }
 
@@ -66,7 +66,7 @@ fn split(bytes: &[u8], at: u8) -> Option<(&[u8], &[u8])> {
     Some((&bytes[..position], &bytes[position + 1..]))
 }
 
-/// Parses decimal digits. A number beyond `u64` becomes the highest one, which is behind the end of
+/// Parses decimal digits. A number beyond `u64` becomes the highest one, which is beyond the end of
 /// every file.
 fn number(digits: &[u8]) -> Option<u64> {
     if digits.is_empty() {

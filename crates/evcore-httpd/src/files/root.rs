@@ -51,8 +51,8 @@ impl Root {
         self
     }
 
-    /// Opens the file of this name, of whatever kind, to read it. A directory is opened even if it
-    /// cannot be read.
+    /// Opens the file of this name for reading. The file may be of any kind. A directory is opened
+    /// even if it cannot be read.
     ///
     /// # Errors
     ///

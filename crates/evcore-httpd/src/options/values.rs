@@ -20,7 +20,7 @@ pub(super) const MAX_WORKERS: usize = 1024;
 /// is an option without a default.)
 pub type AutoOr<T> = Option<T>;
 
-/// The kind of timer queue. A timer of each kind is re-armed lazily.
+/// The kind of timer queue. Every kind re-arms its timers lazily.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub enum Timers {
     /// A hierarchical timing wheel.

@@ -23,7 +23,7 @@ fn both_ends(options: &SocketOptions, address: SocketAddr) -> Result<[Stream; 2]
 /// it.
 type Case = (SocketOptions, &'static SocketOption, i32);
 
-/// The options with a number that any user may set.
+/// The options whose value is a number, and that any user may set.
 fn cases() -> [Case; 12] {
     let new = SocketOptions::new;
     let time = Duration::from_millis(61_001);
@@ -59,7 +59,7 @@ fn cases() -> [Case; 12] {
     ]
 }
 
-/// The options with a number that need a privilege, at least on some kernels.
+/// The options whose value is a number, and that need a privilege, at least on some kernels.
 fn privileged_cases() -> [Case; 3] {
     let new = SocketOptions::new;
     [

@@ -24,8 +24,8 @@ impl Poller {
         Ok(())
     }
 
-    /// Completes all events except the first `from`, and drops the stale ones. Returns the number
-    /// of dropped events.
+    /// Completes all events except the first `from` ones, and drops the stale ones. Returns the
+    /// number of dropped events.
     pub(super) fn complete(&mut self, events: &mut Events, from: usize) -> usize {
         if self.registry.are_plain(events) {
             return 0;

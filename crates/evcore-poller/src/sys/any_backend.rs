@@ -1,8 +1,8 @@
 //! A backend of any kind. epoll, the usual one, is called directly, and every other backend through
 //! `dyn Backend`.
 //!
-//! The calls in a connection's life are methods of [`AnyBackend`], so that the compiler inlines
-//! epoll's code. For most other calls it derefs to `dyn Backend`.
+//! The most frequent calls are methods of [`AnyBackend`], so that the compiler inlines epoll's
+//! code. Most other calls go through the deref to `dyn Backend`.
 
 use std::ops::{Deref, DerefMut};
 use std::time::Duration;

@@ -464,7 +464,7 @@ pub(crate) fn failed(errno: Errno) -> Error {
 mod tests {
     use super::*;
 
-    /// The backend on a kernel before 5.11.
+    /// The backend as on a Linux before 5.11.
     fn without_pwait2() -> Epoll {
         let mut epoll = Epoll::new().expect("epoll");
         epoll.has_pwait2 = false;

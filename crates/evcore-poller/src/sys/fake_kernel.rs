@@ -113,8 +113,8 @@ impl Machine {
         self.change(fd, ready & !before, ready);
     }
 
-    /// Adds `ready` to the readiness of the file of `fd`. A condition that is true already happens
-    /// once more.
+    /// Adds `ready` to the readiness of the file of `fd`. A condition that was already true counts
+    /// as having happened again.
     pub(super) fn raise(&mut self, fd: RawFd, ready: c_short) {
         let all = self.files[&self.numbers[&fd]] | ready;
         self.change(fd, ready, all);

@@ -25,9 +25,9 @@
 //!   is made.
 //! - The completion of a wake-up has the flags that the waking driver passed, and the descriptor is
 //!   not evaluated again. By the time of the wait, the data may have been read. A wake-up for data
-//!   also claims priority data. So `poll` checks claimed priority data, and completions that may be
-//!   stale. An `Edge` is reported unchecked if it claims no priority data, because it is a hint,
-//!   whose reader may get `WouldBlock`.
+//!   also claims priority data. So the backend checks claimed priority data, and completions that
+//!   may be stale, by a call of `poll`. An `Edge` is reported unchecked if it claims no priority
+//!   data, because it is a hint, whose reader may get `WouldBlock`.
 //! - A completion may be stale only if its wake-up came before this wait, because this thread
 //!   cannot have used up later readiness. A flag in the shared memory shows whether there was such
 //!   a wake-up.
@@ -195,9 +195,9 @@ impl IoUring {
         start.map_or(Ok(()), |start| self.rest_edges(start))
     }
 
-    /// Submits the requests, and finds edges that nothing can wake, because their requests end
-    /// while they are submitted. `start` is the number of the first completion since these requests
-    /// were queued.
+    /// Submits the requests, and finds each `Edge` that nothing can wake: its request ends while it
+    /// is submitted. `start` is the number of the first completion since these requests were
+    /// queued.
     #[cold]
     fn rest_edges(&mut self, start: u32) -> Result<(), Errno> {
         self.ring.submit()?;
@@ -500,7 +500,7 @@ impl Backend for IoUring {
     }
 
     /// Makes no call, because the wait submits the request. The descriptor is open, because the
-    /// caller has lent it.
+    /// caller of [`Poller::add`](crate::Poller::add) holds it.
     fn add(&mut self, new: &Registration) -> Result<()> {
         self.refuse_own_waker(new.fd)?;
         self.table.enter(new);

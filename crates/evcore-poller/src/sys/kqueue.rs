@@ -25,11 +25,11 @@
 //! - `EV_EOF` for writing means that the peer is gone, or that the socket itself was shut for
 //!   writing, which is not a hang-up. If no error explains the end, `getpeername` distinguishes the
 //!   two, which costs one more call for each such event.
-//! - FreeBSD and macOS refuse to watch the writing end of a pipe that has no reader (`EPIPE`), and
-//!   FreeBSD drops a knote whose pipe has lost its reader after its report. Both cases are reported
-//!   as a hang-up. A `Level` registration tries again in each wait, which costs a second call. If
-//!   the number belongs to another file by then, the retry watches that file. NetBSD returns
-//!   `EBADF`, as for a closed descriptor, so the registration fails there.
+//! - FreeBSD and macOS refuse to watch the writing end of a pipe that has no reader (`EPIPE`). If a
+//!   watched pipe loses its reader, FreeBSD drops the knote after one report. Both cases are
+//!   reported as a hang-up. A `Level` registration tries again in each wait, which costs a second
+//!   call. If the number belongs to another file by then, the retry watches that file. NetBSD
+//!   returns `EBADF`, as for a closed descriptor, so the registration fails there.
 //! - Knotes belong to a descriptor's number, and end when that is closed, even if a duplicate is
 //!   open. If the number is assigned to another file, it starts without knotes.
 //! - Adding an existing knote silently gives it the new id. So the poller permits one key per

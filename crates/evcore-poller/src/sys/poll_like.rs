@@ -1,12 +1,14 @@
 //! The backend over kernels whose interface uses poll's flags: event ports, `/dev/poll`, and poll
 //! itself. The poller emulates `Edge` and `Oneshot` by masking.
 //!
-//! A change goes into a table by number ([`watches`]) at once, and mostly reaches the kernel just
-//! before a wait. The differences between the kernels are in [`Kernel`](kernel::Kernel).
+//! A change goes at once into a table by descriptor number ([`watches`]), and mostly reaches the
+//! kernel just before a wait. The trait [`Kernel`](kernel::Kernel) has the differences between the
+//! kernels.
 //!
-//! - A change that the kernel refuses is an event with an error, and ends the watch. The other
-//!   changes are made nevertheless.
-//! - A watch of a closed number that the kernel reports (`POLLNVAL`) is reported once, and ended.
+//! - A change that the kernel refuses is reported as an event with an error, and ends the watch.
+//!   The other changes are made nevertheless.
+//! - If the kernel reports that a watched number is closed (`POLLNVAL`), the backend reports that
+//!   once, and ends the watch.
 //! - The waker is the usual channel, watched as a row of the table, because the kernel's own ways
 //!   to end a wait are not a plain `write`, which [`Waker`] promises.
 //! - A *stray* is a report of a file that is not watched. A stray is ignored, and the wait goes on,
@@ -113,7 +115,8 @@ impl<K: Kernel> PollLike<K> {
             };
             match applied {
                 Ok(()) => self.watches.pop_applied(count),
-                // The changes go one by one, so that the refused one is found and hides no other.
+                // From now on the changes are applied one by one, so that the refused one is found
+                // and hides no other.
                 Err(_) if count > 1 => at_once = 1,
                 // A signal's handler has run, or this is a forked child. The error does not concern
                 // the descriptor.
@@ -157,9 +160,9 @@ impl<K: Kernel> PollLike<K> {
             if self.report(count, events) {
                 return Ok(());
             }
-            // The reports were strays, or of a wake that was reported before. They may have used up
-            // the timeout. `flush` watches the waker again, and the next call takes the present
-            // reports.
+            // The reports were strays, or of a wake that was reported before. The call may have
+            // used up the timeout. `flush` watches the waker again, and the next call takes the
+            // present reports.
             left = left.map(|_| Duration::ZERO);
             self.flush()?;
             if !self.lost.is_empty() {

@@ -236,7 +236,7 @@ impl Backend for Select {
     fn wait(&mut self, mut events: EventSink<'_>, timeout: Option<Duration>) -> Result<()> {
         match self.call(&mut events, timeout) {
             Ok(()) => self.report(&mut events),
-            // A registered descriptor was closed. The call then looks at none.
+            // A registered descriptor was closed. The call then looks at no descriptor.
             Err(Errno::BADF) => {
                 self.report_with_closed(&mut events);
                 if events.events().is_empty() && !events.events().was_woken() {

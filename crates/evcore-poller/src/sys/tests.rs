@@ -54,7 +54,7 @@ pub(super) enum Kind {
 
 const KINDS: [Kind; 4] = [Kind::Port, Kind::DevPoll, Kind::Poll, Kind::Kqueue];
 
-/// The kernels without `Edge` and `Oneshot`, which the poller then masks.
+/// The kernels without `Edge` and `Oneshot`. The poller emulates both modes by masking.
 pub(super) const MASKING: [Kind; 3] = [Kind::Port, Kind::DevPoll, Kind::Poll];
 
 /// The kernels that may refuse a change.
@@ -219,8 +219,8 @@ impl Fixture {
         self.kernel().calls()
     }
 
-    /// Returns the number of calls since the last check that change something (kqueue: the number
-    /// of changes), and the timeout of each call that waits.
+    /// Returns, for the calls since the last check, the number of those that change something
+    /// (kqueue: the number of changes), and the timeout of each one that waits.
     pub(super) fn costs(&self) -> (usize, Vec<Option<Duration>>) {
         let (mut changes, mut timeouts) = (0, Vec::new());
         for call in self.calls() {

@@ -167,9 +167,9 @@ pub(crate) struct Vacancy {
 }
 
 impl Vacancy {
-    /// If no other worker serves the same clients, the pause is shorter, and begins at the last
-    /// start. So a worker that has lived longer than the pause is replaced at once, and workers
-    /// that crash immediately are not started in a busy loop.
+    /// Returns the time of the start. If no other worker serves the same clients, the pause is
+    /// shorter, and begins at the last start. So a worker that has lived longer than the pause is
+    /// replaced at once, and workers that crash immediately are not started in a busy loop.
     pub(crate) fn start_at(self, coverage: Coverage) -> Instant {
         match coverage.last_start {
             Some(last) if !coverage.is_served => {

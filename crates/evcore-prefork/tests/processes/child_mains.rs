@@ -160,7 +160,7 @@ struct Loop {
 impl Loop {
     fn new(worker: Worker) -> Self {
         let turns = Self::silent(worker);
-        // Further reports have no effect. They would fill the pipe to the master, and then block.
+        // A process sends only the first report. All of them would fill the pipe to the master.
         (0..1_000).for_each(|_| turns.worker.ready());
         turns
     }
@@ -229,7 +229,7 @@ fn never_end(worker: Worker) -> i32 {
     }
 }
 
-/// Makes the first three workers end at once, each in another way.
+/// Makes each of the first three workers end as soon as it runs, each in another way.
 fn fail_at_first() {
     let forked = Cell::new(0);
     let supervisor = logging(1).on_start(|worker| {
@@ -375,7 +375,7 @@ fn solo_signalling_itself() {
     let worker = Worker::solo().unwrap();
     let me = NonZeroU32::new(std::process::id()).unwrap();
     assert_eq!(worker.stop(), None);
-    // In a process with a single thread, its own signal is handled before kill returns.
+    // A process with a single thread handles a signal to itself before kill returns.
     for (sent, seen) in [
         (Signal::QUIT, Stop::Graceful),
         (Signal::INT, Stop::Fast),

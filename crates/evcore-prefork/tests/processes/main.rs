@@ -2,8 +2,8 @@
 //!
 //! This program runs the tests, unless its arguments select a child main, a function in
 //! `child_mains`. A test starts the program again with the name of a child main, which then is the
-//! server under test. The server and its workers print a line for each event into a pipe, for which
-//! the tests wait. The pipe ends when all processes are gone.
+//! server under test. The server and its workers print a line for each event into a pipe, and the
+//! tests wait for these lines. The pipe ends when all processes are gone.
 
 mod child_mains;
 mod server_process;

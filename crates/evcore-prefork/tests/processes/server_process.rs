@@ -162,7 +162,7 @@ impl Server {
         kill_process(self.pid(), signal).unwrap();
     }
 
-    /// Waits until the master has a child besides this one, and returns the child's id.
+    /// Waits until the master has a child other than `known`, and returns the id of that child.
     #[cfg(target_os = "linux")]
     pub(crate) fn wait_for_child_beside(&self, known: Pid) -> Pid {
         let master = self.pid().as_raw_pid();

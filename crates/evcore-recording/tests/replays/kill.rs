@@ -38,7 +38,7 @@ fn a_killed_worker_is_replayed_to_its_last_whole_turn() {
     let mode = fs::metadata(&file).expect("it exists").permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
     let recording = Recording::read(&bytes).expect("it is one");
-    // The worker was killed in a wait, or in the turn before it.
+    // The worker was killed in a wait or in a turn.
     assert!([End::Whole, End::Unfinished].contains(&recording.end()));
     let (log, replay) = replay(&bytes, Bug::None, |_| false);
     assert_eq!(replay.difference(), None);

@@ -14,7 +14,8 @@ where
     D: Descriptor + poller::Source,
     M: MailboxEnds<Descriptor = D>,
 {
-    /// Number of connections that the plan gives to another worker, and that may leave now.
+    /// Follows the loop's plan, and opens a channel if the plan gives connections to another
+    /// worker. Returns the number of connections that may leave now.
     pub(super) fn giving_room(&mut self, ev: &mut EventLoop<impl Acceptor<Stream = S>>) -> usize {
         let give = ev.listeners().take_give();
         // If connections have arrived since the plan was made, this worker gives none.

@@ -59,7 +59,7 @@ where
         let sources = self.sources.iter();
         let sources = sources.filter_map(|(token, source)| which(source).then_some(token));
         for token in sources.collect::<Vec<_>>() {
-            // This is not `close`, because other processes have a mailbox open.
+            // Not `close`, because other processes have duplicates of a mailbox's descriptor.
             self.sources.remove(ev, token);
         }
     }

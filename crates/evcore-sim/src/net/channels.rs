@@ -34,8 +34,8 @@ pub(crate) const MESSAGES_MAX: usize = 64;
 pub(crate) struct ChannelEnd {
     /// Messages that have arrived, the oldest first.
     pub(crate) messages: VecDeque<Message>,
-    // Invariant: the number of descriptors of this end, including descriptors under way. The end is
-    // closed when it is 0.
+    // Invariant: the number of descriptors of this end, including descriptors under way. At 0, the
+    // end is closed.
     pub(crate) references: u32,
     /// True if this end takes no further message (`SHUT_RD`).
     pub(crate) refuses_messages: bool,
@@ -90,7 +90,7 @@ impl Channels {
         self.counters[id.0 as usize]
     }
 
-    /// Returns whether no further message can arrive at an end.
+    /// Returns whether the other end is closed, or either end was shut down in both directions.
     pub(crate) fn is_hung_up(&self, id: ChannelId) -> bool {
         self.end(id).is_ended || self.end(id.other()).references == 0
     }

@@ -24,7 +24,7 @@ pub(crate) struct Endpoint {
     /// messages.
     pub(crate) duplicates: u32,
     pub(crate) watches: Vec<WatchId>,
-    /// Maximum number of bytes in flight to this endpoint, or received and unread.
+    /// Maximum number of bytes that are in flight to this endpoint or unread here, together.
     pub(crate) capacity: usize,
     recv_buffer: VecDeque<u8>,
     pub(crate) in_flight: VecDeque<u8>,
@@ -229,7 +229,7 @@ impl Endpoint {
         }
     }
 
-    /// Puts the bytes that a short read has left back in flight. Returns their number.
+    /// Puts back in flight the bytes that a short read has not returned. Returns their number.
     pub(crate) fn unreceive(&mut self) -> usize {
         debug_assert!(self.in_flight.is_empty(), "no segment may overtake another");
         std::mem::swap(&mut self.in_flight, &mut self.recv_buffer);

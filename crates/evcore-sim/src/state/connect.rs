@@ -53,7 +53,8 @@ impl State {
         id
     }
 
-    /// Begins to connect a process. If a call fails at once, the error has the name of the call.
+    /// Begins to connect a process. If connecting fails at once, the error has the name of the
+    /// system call that would have failed.
     pub(crate) fn connect_process(
         &mut self,
         process: u32,

@@ -14,7 +14,7 @@ use crate::{
     trace::{Event, Subject},
 };
 
-/// The longest datagram over IPv4.
+/// Maximum length of a datagram over IPv4, in bytes.
 const LONGEST: usize = 65_507;
 
 impl State {

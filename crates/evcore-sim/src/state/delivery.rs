@@ -13,10 +13,10 @@ use crate::{
     trace::{Detail, Event, Subject},
 };
 
-/// The longest additional time of a delay.
+/// The longest time that a delay adds to the latency.
 pub(super) const DELAY_MAX: Duration = Duration::from_secs(3);
 
-/// The longest additional time of the segment that follows a short read or a short write.
+/// The longest time until the arrival of the segment that follows a short read or a short write.
 const REST_MAX: Duration = Duration::from_millis(5);
 
 impl State {
@@ -146,7 +146,7 @@ impl State {
         self.net.release_if_closed(id);
     }
 
-    /// Resets a connection (closes it with `SO_LINGER` of 0).
+    /// Resets a connection (closes it with a `SO_LINGER` time of 0).
     pub(crate) fn reset(&mut self, id: EndpointId) {
         self.note(Event::ResetBy(id));
         let was_connected = self.net.endpoint(id).is_connected();

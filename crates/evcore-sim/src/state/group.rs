@@ -47,7 +47,7 @@ impl State {
         self.group(group).shared.mutex().owner()
     }
 
-    /// Releases all that a dead process held, as its parent does.
+    /// Releases the lock and the memberships of a dead process, as its parent does.
     pub(crate) fn release_dead(&mut self, process: u32) {
         for (group, id) in self.processes[process as usize].memberships.clone() {
             self.group(group).shared.release_dead(id);

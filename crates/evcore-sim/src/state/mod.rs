@@ -63,7 +63,7 @@ pub(crate) struct State {
     pub(crate) free_clients: Vec<u32>,
     pub(crate) groups: Vec<Group>,
     pub(crate) thread_pools: ThreadPools,
-    /// The roles of killed processes, whose destructors must not run.
+    /// The roles of killed processes. They are kept, so that the roles' destructors do not run.
     dead_roles: Vec<Role>,
     /// True while the descriptors of a killed process are closed. A client whose connection is
     /// closed then has lost it to a fault.
@@ -76,7 +76,7 @@ pub(crate) struct State {
     pub(crate) time_limit_ns: u64,
     /// The time by which the monotonic clock is ahead of the simulated time.
     clock_ahead_ns: u64,
-    /// The wall clock at time 0, with all steps since.
+    /// The wall clock at time 0, plus all its steps since then.
     wall_seconds: i64,
 }
 

@@ -15,7 +15,7 @@ use crate::{
 #[derive(Debug, Default)]
 pub(crate) struct Process {
     pub(crate) descriptors: FdTable,
-    /// The groups in which the process has a role, and its id there.
+    /// The groups in which the process has a role, and its id in each.
     pub(crate) memberships: Vec<(u32, WorkerId)>,
     pub(crate) pollers: Vec<u32>,
     /// True if the process was killed or has exited. The calls of its handles have no effect.
@@ -23,7 +23,7 @@ pub(crate) struct Process {
     pub(crate) is_reaped: bool,
     /// True if `Workers` drive the process, so that its waits return at once.
     pub(crate) driven_by_workers: bool,
-    /// The process that keeps its idle connections if it is killed.
+    /// The process that keeps the idle connections of this one if this one is killed.
     pub(crate) store: Option<Store>,
     pub(crate) is_store: bool,
     /// The connections that killed processes have left to this one, with their descriptors.
@@ -193,7 +193,7 @@ impl State {
         self.set_sleeping(process, false);
     }
 
-    /// Lets the parent notice a death and release all that the process held.
+    /// Lets the parent notice a death and release the process's lock and memberships.
     pub(crate) fn reap(&mut self, process: u32) {
         self.note(Event::Reaped(process));
         self.release_dead(process);

@@ -56,7 +56,8 @@ impl State {
         Ok(())
     }
 
-    /// Changes a registration. Readiness is reported afresh.
+    /// Changes a registration. The next wait reports the readiness that holds then, as after
+    /// [`watch`](Self::watch).
     pub(crate) fn rewatch(&mut self, poller: u32, new: &Registration) -> Result<()> {
         let id = u32::try_from(new.id()).expect("the low half of a key");
         if !self.pollers[poller as usize].modify(new) {
@@ -139,7 +140,8 @@ impl State {
             || kernel_poller.would_report(|object| Self::readiness(net, groups, object))
     }
 
-    /// Waits outside of `Workers`: lets time pass until an event can be reported.
+    /// Waits outside of `Workers`: lets time pass until an event can be reported, or until the
+    /// timeout.
     pub(crate) fn wait(
         &mut self,
         poller: u32,
@@ -173,9 +175,9 @@ impl State {
     ) -> Result<()> {
         self.inject_clock_faults();
         let process = self.pollers[poller as usize].process;
-        // A signal may come before an event, and the next wait reports the event. But a wait that
-        // an exclusive registration has woken reports that registration, because the kernel has
-        // woken no other wait for it.
+        // A signal may end the wait before an event is reported. The next wait then reports the
+        // event. But a wait that an exclusive registration has woken reports that registration,
+        // because the kernel has woken no other wait for it.
         let has_exclusive_ready = self.pollers[poller as usize].has_exclusive_ready();
         if has_slept
             && !has_exclusive_ready

@@ -1,4 +1,4 @@
-//! The jobs of thread pools: their ends, and their panics.
+//! The jobs of thread pools: their durations, their ends and their panics.
 
 use std::time::Duration;
 

@@ -8,8 +8,8 @@ impl Timeline {
     /// Draws the flight records in an error log of `httpd`. If a process has logged its records
     /// several times, only the last ones are drawn. Returns `None` if the log has no records.
     ///
-    /// Most records have no time of their own, so they stand at the beginning of their turn.
-    /// Records before the first whole turn of a process stand at the time of that turn.
+    /// Most records have no time of their own, so they are drawn at the beginning of their turn.
+    /// Records before the first whole turn of a process are drawn at the beginning of that turn.
     ///
     /// ```
     /// use evcore_sim::Timeline;
@@ -54,8 +54,8 @@ fn processes(log: &str) -> BTreeMap<&str, Vec<&str>> {
         if age == 0 {
             records.clear();
         }
-        // A log that is full loses lines. Records older than a lost one are left out, because the
-        // picture would not show the gap.
+        // A log loses lines while its pipe is full. Records older than a lost one are left out,
+        // because the picture would not show the gap.
         if records.len() == age {
             records.push(text);
         }

@@ -1,7 +1,8 @@
 // Draws the data of this page. Spans, arrows and states refer to moments, by their indices.
 "use strict";
 
-const LANE = 26; // the style sheet also has both heights
+// The heights of a lane and of the axis, in pixels. The style sheet has the same numbers.
+const LANE = 26;
 const TOP = 22;
 const LINES = 15;
 const SHAPES = { Fault: "▲", Step: "■", Report: "◆", Move: "●", Note: "✚", Other: "·" };

@@ -48,7 +48,7 @@ impl Trace {
         self.recording.as_deref()
     }
 
-    /// The recording, for a caller that adds a [`Detail`] with data that do not fit into it.
+    /// The recording, for a caller that adds a [`Detail`] and stores a part of its data separately.
     pub(crate) fn recording_mut(&mut self) -> Option<&mut Recording> {
         self.recording.as_deref_mut()
     }

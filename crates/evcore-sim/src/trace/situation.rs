@@ -1,5 +1,5 @@
-//! The state at a time of a recording. It follows from the entries up to that time alone, so the
-//! state at any moment of a run can be described.
+//! The state at a moment of a recording. It follows from the entries up to that moment alone, so
+//! the state at any moment of a run can be described.
 
 use std::net::SocketAddr;
 
@@ -402,7 +402,7 @@ impl<'a> Situation<'a> {
         connection.is_some_and(|connection| connection.opener != Holder::None)
     }
 
-    /// The clients that have neither left nor an open connection.
+    /// The clients that have not left and have no open connection.
     pub(crate) fn unconnected_clients(&self) -> impl Iterator<Item = u32> {
         let clients = self.clients.iter().filter(|client| !client.has_left);
         clients.map(|client| client.number).filter(|number| {

@@ -38,7 +38,7 @@ pub(crate) fn grouped(count: usize) -> String {
     grouped
 }
 
-/// A time in seconds, without the zeros at its end.
+/// A time in seconds, without the zeros at the end of its fraction.
 pub(crate) fn seconds(ns: u64) -> String {
     let text = format!("{}.{:09}", ns / 1_000_000_000, ns % 1_000_000_000);
     text.trim_end_matches('0').trim_end_matches('.').to_owned()

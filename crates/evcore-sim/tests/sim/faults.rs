@@ -34,8 +34,8 @@ fn faults() -> impl Iterator<Item = Fault> {
         .filter(|fault| !ELSEWHERE.contains(fault))
 }
 
-/// Runs clients that each send bytes and wait for all of them. Returns the clients with the bytes
-/// that they sent, and the number of idle timeouts.
+/// Runs clients that each send bytes and wait until all of them have come back. Returns the clients
+/// with the bytes that they send, and the number of idle timeouts.
 fn serve(sim: &Sim, faults: Faults, clients: u32) -> (Vec<(Vec<u8>, ScriptHandle)>, u32) {
     sim.set_faults(faults);
     let counts = Rc::<std::cell::RefCell<Counts>>::default();
@@ -98,7 +98,8 @@ fn each_fault_alone_occurs_and_damages_no_byte() {
         for seed in 0..5 {
             let sim = Sim::new(seed);
             let often = match fault {
-                // This fault is drawn at every step, so it gets a low probability.
+                // This fault is drawn at every step and ends all connections of a worker, so it
+                // gets a low probability.
                 Fault::Kill => Probability::one_in(300),
                 // This fault needs two events in one batch.
                 Fault::ReorderedEvents => Probability::ALWAYS,

@@ -45,8 +45,8 @@ fn a_short_write_whose_rest_is_dropped_is_in_the_report() {
     let report = report_of(Bug::ShortWriteMeansSent, 0);
     let fault = " fault ShortWrite at worker 1: client 0, 10.0.0.1:7 <- ";
     assert_has(&report, &[", and the fault ShortWrite until ", fault]);
-    // The client waits for the bytes that the server has dropped. The report has a short send in
-    // the line after its fault.
+    // The client waits for the bytes that the server has dropped. In the report, the line of the
+    // fault comes before the line of the short send.
     let lines: Vec<_> = report.lines().collect();
     let after_faults = lines.windows(2).filter(|pair| pair[0].contains(fault));
     let dropped: usize = after_faults.map(|pair| unsent(pair[1])).sum();
@@ -57,7 +57,7 @@ fn a_short_write_whose_rest_is_dropped_is_in_the_report() {
     );
 }
 
-/// The bytes that a short write has left: 52 of `sends 204 of 256 bytes`.
+/// Number of bytes that a short write has not sent, such as 52 for `sends 204 of 256 bytes`.
 fn unsent(line: &str) -> usize {
     let (_, rest) = line.split_once(" sends ").expect("a send follows");
     let mut words = rest

@@ -1,8 +1,8 @@
 //! Lists of ids in chunks of a cache line, one list for each slot.
 //!
-//! A list is a chain of chunks, each with some ids and its two neighbours. A timer's spot is the
-//! place with its id. Removing the timer leaves a *hole* there, which the chunk counts in the same
-//! cache line. So a removal mostly writes to no other timer and to no other chunk.
+//! A list is a chain of chunks, each with some ids and links to its two neighbours. A timer's spot
+//! is the place with its id. Removing the timer leaves a *hole* there, which the chunk counts in
+//! the same cache line. So a removal mostly writes to no other timer and to no other chunk.
 //!
 //! ```text
 //!  ends[7].front                      list 7 holds the timers 5, 9, 2, 4, 6 in this order

@@ -1,4 +1,4 @@
-//! The wheel in examples, compared with the oracle, and with bugs that other timer queues had.
+//! The wheel in examples, compared with the oracle, and tested for bugs of other timer queues.
 
 mod left_slots;
 mod quiet;
@@ -465,7 +465,7 @@ mod peers {
         assert_eq!(fired(&mut wheel, 600), [1]);
     }
 
-    // tokio #868: moving two timers back in turn panicked.
+    // tokio #868: moving two timers in turn to later deadlines panicked.
     #[test]
     fn moving_several_timers_back_in_turn_loses_none() {
         let mut wheel = wheel_with(&[(0, 200), (1, 250)]);

@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::{table::Table, token::Token};
 
-/// A free slot of a [`Table`], whose token is already known.
+/// A free slot of a [`Table`]. The token of its future value is already known.
 ///
 /// Dropping it leaves the table unchanged.
 ///

@@ -17,7 +17,7 @@ struct Case {
     policy: Policy,
     exclusive: bool,
     lock_is_free: bool,
-    /// Number of the worker's connections. It has 64 slots.
+    /// Number of connections of the worker, which has 64 slots.
     connections: usize,
     leader: Leader,
     least: Option<u32>,

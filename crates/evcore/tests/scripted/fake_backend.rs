@@ -20,8 +20,8 @@ pub(crate) enum Recorded {
     /// The loop tried the accept lock. True if it got the lock.
     TryLock(bool),
     Unlock,
-    /// The poller called the backend's `add`, which may have refused it. The next three are its
-    /// calls of `modify`, `remove` and `remove_before_close`.
+    /// The poller called the backend's `add`, which may have refused the registration. The next
+    /// three variants are the poller's calls of `modify`, `remove` and `remove_before_close`.
     Add(RawFd),
     Modify(RawFd),
     Remove(RawFd),

@@ -239,7 +239,7 @@ fn readiness_that_was_left_over_is_not_delivered_twice() {
     fixture.report_readable(&[a, b]);
     fixture.wait();
     assert_eq!(fixture.step(), Some(readable(a)));
-    // The event of b is kept while two more turns are left early.
+    // The event of b is kept, although this turn and the next are left early.
     fixture.wait();
     fixture.wait();
     assert_eq!(fixture.rest(), [readable(b)]);

@@ -1,4 +1,4 @@
-//! Posting and cancelling posts.
+//! Posts of the program, undone changes of interest, and timers that are disarmed or moved.
 
 use evcore::{Interest, Ready, Timer};
 

@@ -359,8 +359,8 @@ impl Run {
         events
     }
 
-    /// Begins a shutdown, which counts from now, whatever time the loop's clock shows. With a
-    /// timeout of zero it is over at once.
+    /// Begins a shutdown, whose timeout counts from now, whatever time the loop's clock shows. With
+    /// a timeout of zero, the shutdown is over at once.
     fn begins_shutdown(&mut self, timeout: Duration) {
         let shown_ns = self.shown_ns();
         let now_ns = match timeout {

@@ -70,8 +70,8 @@ fn the_time_of_the_handlers_shortens_the_wait() {
     assert_eq!(timeout(&mut fixture), Some(Duration::ZERO));
 }
 
-/// A loop after a turn with an event, whose handlers took `took`. Its only timer is due `after` the
-/// beginning of that turn.
+/// A loop after a turn with an event. The handlers of that turn took `took`. The only timer is due
+/// when `after` has passed since the beginning of that turn.
 fn served(after: Duration, took: Duration) -> Fixture {
     let mut fixture = Fixture::new();
     let token = fixture.join();

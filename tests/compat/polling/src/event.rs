@@ -105,8 +105,8 @@ impl Event {
         self.extra.priority
     }
 
-    /// Returns whether a `connect` has failed, which is an error together with a hang-up. Never
-    /// returns `None` here.
+    /// Returns whether a `connect` has failed: whether there is an error together with a hang-up.
+    /// Never returns `None` here.
     #[must_use]
     pub fn is_connect_failed(&self) -> Option<bool> {
         Some(self.extra.error && self.extra.interrupt)

@@ -13,7 +13,7 @@ use crate::Event;
 #[derive(Debug)]
 pub struct Events {
     list: Vec<Event>,
-    /// The buffer of our poller, before its keys are turned into the caller's.
+    /// The buffer of our poller. Its events have our keys, not the caller's.
     pub(crate) raw: evcore_poller::Events,
 }
 
@@ -24,7 +24,7 @@ impl Events {
         Self::with_capacity(NonZeroUsize::new(1024).expect("it is not zero"))
     }
 
-    /// Creates a buffer for `capacity` events per wait. Further events wait for the next wait.
+    /// Creates a buffer for `capacity` events per wait. Further events remain for the next wait.
     #[must_use]
     pub fn with_capacity(capacity: NonZeroUsize) -> Self {
         Self {

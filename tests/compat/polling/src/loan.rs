@@ -60,7 +60,7 @@ impl<T> Shared<T> {
     }
 
     /// Calls `work` with the value. If the value is lent, first calls `interrupt`, which makes the
-    /// borrower hand it over, and waits for that.
+    /// borrower hand the value over, and waits until it is handed over or returned.
     pub(crate) fn with<R>(&self, interrupt: impl Fn(), work: impl FnOnce(&mut T) -> R) -> R {
         let mut state = self.lock();
         if state.thing.is_none() {

@@ -150,7 +150,7 @@ impl Poller {
     }
 
     /// Waits for an event, a [notification](Self::notify) or the end of `timeout`, and appends to
-    /// `events`. Returns the number of all events there. If another thread waits, returns 0 at
+    /// `events`. Returns the number of events in `events`. If another thread waits, returns 0 at
     /// once.
     ///
     /// # Errors

@@ -24,7 +24,8 @@ on_each_backend!(
     a_regular_file_is_refused_or_is_ready,
 );
 
-/// Number of bytes that fit into a socket, so that all are on their way when the writer ends.
+/// Number of bytes that fit into a socket's buffer, so that all are on their way when the writer
+/// ends.
 const FITS: usize = 32 << 10;
 
 fn data_on_its_way_arrives_before_the_end() {

@@ -22,7 +22,8 @@ on_each_backend!(
 
 type Turns = EventLoop<'static, usize>;
 
-/// Returns a loop that counts the readable reports of a source, and the source's other end.
+/// Returns a loop that counts the readable reports of a source, the token of the source, and the
+/// other end of its stream.
 fn counting(mode: Mode) -> calloop::Result<(Turns, RegistrationToken, UnixStream)> {
     let event_loop = EventLoop::try_new()?;
     let (near, far) = UnixStream::pair()?;

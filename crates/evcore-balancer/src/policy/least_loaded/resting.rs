@@ -1,8 +1,8 @@
-//! The least-loaded policy of a worker whose group meets no client.
+//! Tests of the least-loaded policy of a worker whose group meets no client.
 
 use super::*;
 
-/// Makes a worker with this many connections, which rests at 4,000 ms. The limit is 4.
+/// Makes a worker with this many connections, which rests at 4,000 ms. The limit is 4 connections.
 fn resting(active: u32) -> LeastLoaded {
     let mut worker = worker();
     let quiet_ms = (0..=4_000).step_by(250);

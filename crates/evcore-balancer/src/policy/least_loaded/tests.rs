@@ -208,7 +208,7 @@ fn a_leader_without_an_answer_accepts_a_few_in_each_interval() {
         turns.take_while(|accepts| *accepts > 0).sum()
     };
     assert_eq!([2, 3, 5, 7, 9].map(&mut interval), [0, 4, 4, 4, 4]);
-    // After 10 ms (`ANSWER_NS`) the leader accepts all clients.
+    // After 10 ms (`ANSWER_NS`) the leader accepts all clients, at most 16 in a turn.
     assert_eq!([11, 12, 400].map(plan_at), [4, 16, 16]);
 }
 

@@ -20,7 +20,7 @@ struct Entry {
     file: Option<u64>,
     flags: c_short,
     is_marked: bool,
-    /// The file that marks the entry.
+    /// The file whose changes mark the entry.
     marked_by: Option<u64>,
 }
 

@@ -27,8 +27,8 @@ pub(super) struct Table {
     rows: Vec<Row>,
     /// Ids that need a request, because the registration is new or has changed.
     changed: Vec<u32>,
-    /// Ids that need a request because theirs has ended. They come after the changed ids, so that
-    /// ready descriptors and refused ones alternate.
+    /// Ids that need a request because theirs has ended. Their requests are made after those of the
+    /// changed ids, so that ready descriptors and refused ones alternate.
     spent: Vec<u32>,
     // Invariant: the two lists have exactly the ids whose row is `listed`, each once.
     /// True if a multishot request has ended and its id was listed, since the last
@@ -170,8 +170,8 @@ impl Table {
         self.arm_again(id);
     }
 
-    /// Lists each id that had a request for another one, because the ring has ended with its
-    /// requests.
+    /// Drops all requests, because they have ended with their ring. Lists each id that had a
+    /// request, so that it gets a new one.
     pub(super) fn arm_all(&mut self) {
         self.cancelled.clear();
         for id in 0..self.rows.len() {

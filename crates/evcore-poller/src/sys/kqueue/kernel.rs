@@ -95,7 +95,8 @@ pub(in crate::sys) struct Change {
     pub(in crate::sys) ident: Ident,
     pub(in crate::sys) filter: Filter,
     pub(in crate::sys) flags: u16,
-    /// The id that the knote's events carry. (Not the key: on 32-bit systems this has 32 bits.)
+    /// The id that the knote's events carry. (Not the key, because the kernel's field has 32 bits
+    /// on 32-bit systems.)
     pub(in crate::sys) id: u32,
 }
 

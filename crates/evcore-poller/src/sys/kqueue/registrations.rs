@@ -1,9 +1,8 @@
 //! For each id, the wanted state and the kernel's present state; and the kernel's reports.
 //!
 //! The table has no queue of changes. A change is the difference between the wanted state and the
-//! kernel's present state, computed when a wait begins. So a change that was taken back makes no
-//! difference, and a change that a failed call did not apply still does. This file makes no system
-//! call.
+//! kernel's present state, computed when a wait begins. So a change that was undone is left out,
+//! and a change that a failed call did not apply is made again. This file makes no system call.
 
 use std::os::fd::RawFd;
 
@@ -27,7 +26,8 @@ pub(super) struct Table {
     news: Vec<u32>,
     /// Changes that drop strays: knotes without a registration, which have reported.
     // Invariant: empty when a wait has ended, because such a knote may be wanted again then. The
-    // same wait applies them. There is room, because each stray has taken the place of an event.
+    // same wait applies them. There is room for these changes, because each stray has taken the
+    // place of an event.
     strays: Vec<Change>,
 }
 
@@ -154,7 +154,7 @@ impl Table {
 
     /// Drops unreported news that is out of date, because it must not take the place of other
     /// events: readiness that includes a side that is not watched any more, and the refusal of a
-    /// change that is made again. The kernel reports a side that is still watched afresh.
+    /// change that is made again. The kernel reports afresh a side that is still watched.
     fn drop_unwanted_reports(&mut self, id: u32, interest: Interest) {
         let row = &mut self.rows[id as usize];
         if row.found.is_empty() {

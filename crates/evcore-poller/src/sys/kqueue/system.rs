@@ -1,6 +1,6 @@
 //! The system call. Its structure differs between the systems in the width of its fields.
 //!
-//! rustix has the call too, but neither the error of a socket (`fflags`) nor its receipts.
+//! rustix has the call too, but neither `fflags` (the error of a socket) nor receipts.
 
 #![allow(unsafe_code, reason = "kevent is called through libc")]
 
@@ -41,8 +41,8 @@ pub(in crate::sys) struct System {
     events: Vec<libc::kevent>,
 }
 
-// SAFETY: only the pointers in the events keep it from being `Send`. This file stores ids in them,
-// and never follows them.
+// SAFETY: only the pointers in the two lists keep it from being `Send`. This file stores ids in
+// them, and never follows them.
 unsafe impl Send for System {}
 
 impl System {

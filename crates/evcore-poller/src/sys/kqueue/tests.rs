@@ -49,7 +49,7 @@ fn refusal(fd: RawFd, filter: Filter) -> Refusal {
     }
 }
 
-/// Lets the kernel refuse changes of this filter from now on.
+/// Lets the kernel refuse additions of this filter from now on.
 fn refuse(fixture: &mut Fixture, fd: RawFd, filter: Filter) {
     fixture.kernel().queue.refuses.push(refusal(fd, filter));
 }

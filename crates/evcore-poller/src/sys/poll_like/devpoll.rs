@@ -60,7 +60,7 @@ pub(in crate::sys) trait Sys: fmt::Debug + Send {
     /// entry, which is made if it does not exist. [`REMOVE`] without other flags removes the entry.
     ///
     /// The first change that is refused ends the call with its error; those before it are applied.
-    /// That error is `EINVAL` if the changes are more than the process may have descriptors, and
+    /// That error is `EINVAL` if there are more changes than the process may have descriptors, and
     /// `EACCES` if another process made the first call.
     fn write(&mut self, changes: &[libc::pollfd]) -> Result<(), Errno>;
 

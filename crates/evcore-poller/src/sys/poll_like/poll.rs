@@ -6,9 +6,9 @@
 //!
 //! - Each wait looks for ready entries from the one after the last reported one on, so nothing
 //!   starves with a small buffer.
-//! - A number that was closed is reported (`POLLNVAL`). A number without a file would be reported
-//!   in the same way. So `begin` checks that the number is open, and `add` refuses other numbers,
-//!   as it does on epoll.
+//! - A number that was closed is reported (`POLLNVAL`). A number that was never open would be
+//!   reported in the same way. So `begin` checks that the number is open, and `add` refuses other
+//!   numbers, as it does on epoll.
 //! - `POLLHUP` and `POLLERR` cannot be masked. macOS' poll is made of kqueue's filters, and has
 //!   none for an entry that requests no readiness. There, the end of an `Edge` whose report is not
 //!   answered is not reported. (The backend was not run on macOS.)
@@ -60,7 +60,7 @@ impl Sys for System {
     }
 }
 
-/// A number without an entry.
+/// The place of a number without an entry.
 const ABSENT: u32 = u32::MAX;
 
 #[derive(Debug)]

@@ -146,7 +146,7 @@ impl<S: Sys> Kernel for Port<S> {
         }
         let list = &mut self.list[..limit];
         // A call that fails may leave the count at 1, which is the number of events that it waits
-        // for. The count is true only if the call also wrote an entry.
+        // for. The count is valid only if the call also wrote an entry.
         list[0].source = 0;
         let mut count = 1;
         let outcome = self.sys.getn(list, &mut count, timeout);

@@ -129,7 +129,8 @@ impl Watches {
         }
     }
 
-    /// Ends the watch of the last pending row, because the kernel has refused it. Returns its key.
+    /// Ends the watch of the last pending row, because the kernel has refused it. Returns the key
+    /// of the row.
     ///
     /// A removal, or the row of the waker, stays pending, and the result is `None`.
     pub(super) fn pop_refused(&mut self) -> Option<u64> {

@@ -1,4 +1,4 @@
-//! Reloads: the new workers take over from the old, wait for a row, or hang.
+//! Reloads: the new workers take over from the old ones, refuse, or find no free row.
 
 use super::*;
 
@@ -124,8 +124,8 @@ fn a_reload_without_a_free_row_waits_for_one() {
     server.waits_for_a_time();
 }
 
-/// A server with one generation that serves. The workers of all other rows have just been killed,
-/// and live on.
+/// A server with one generation that serves. The workers of all other rows were killed just now,
+/// and have not ended yet.
 fn stuck() -> Fixture {
     let mut server = Fixture::serving(1);
     for row in 1..GENERATIONS_MAX {

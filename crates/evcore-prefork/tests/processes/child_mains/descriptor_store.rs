@@ -1,8 +1,8 @@
 //! Workers with descriptor stores.
 //!
-//! A client sends commands of one line. The answer to each is the process id of its worker. `who`
-//! does nothing else. After `hold` the connection is busy until the next command. `return` makes
-//! the worker return. `exit` makes it end without returning.
+//! A client sends commands of one line. The answer to each command is the process id of the
+//! client's worker. `who` does nothing else. After `hold` the connection is busy until the next
+//! command. `return` makes the worker return. `exit` makes it end without returning.
 
 use std::{
     io::{Read, Write},

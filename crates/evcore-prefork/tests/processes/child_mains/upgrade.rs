@@ -31,7 +31,7 @@ fn with_early_commands() -> Supervisor<'static> {
     })
 }
 
-/// Serves, and passes this many copies of its listener on.
+/// Serves, and passes on this many copies of the listener.
 fn upgrade(mut supervisor: Supervisor<'_>, copies: usize) {
     // All inherited copies except the first are closed here.
     let listener = match inherited().unwrap().into_iter().next() {

@@ -256,8 +256,8 @@ fn an_upgrade_to_another_version_leaves_clients_where_they_are() {
 fn a_worker_has_the_mailboxes_and_reads_only_its_own() {
     let mut server = Server::start("descriptors of mailboxes");
     for _ in 0..3 {
-        // The liveness pipe, the sending ends of twelve slots and of twice three successors, and
-        // the three ends that the worker reads.
+        // The liveness pipe, the sending ends of twelve slots, two sending ends for each of three
+        // indices, and the three ends that the worker reads.
         server.expect("more in the worker: 22");
     }
     server.expect("more afterwards: 0");

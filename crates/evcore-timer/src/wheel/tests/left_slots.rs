@@ -10,7 +10,7 @@ fn slots(wheel: &TimerWheel) -> usize {
 
 #[test]
 fn a_slot_that_timers_left_is_dropped_when_it_is_reached() {
-    // One slot on level 0 and three on level 1, which timer 0 leaves one after the other.
+    // One slot on level 0 and three on level 1. Timer 0 leaves all of them except the last.
     let mut wheel = wheel_with(&[(0, 100), (0, 256), (0, 600), (0, 5_000)]);
     assert_eq!(slots(&wheel), 4);
     assert_eq!(wheel.next_deadline(), Some(100), "its first deadline");

@@ -1,5 +1,5 @@
 //! Many registrations that become ready, or are removed, at the same time. The cost is counted in
-//! calls, which are the same on each machine.
+//! calls, because their number is the same on each machine.
 
 use super::*;
 
