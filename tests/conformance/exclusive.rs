@@ -15,8 +15,8 @@ crate::scenarios! {
     an_exclusive_edge_is_reported_once,
     an_interest_that_cannot_be_exclusive_is_refused;
     of kernels alone:
-    one_of_two_is_woken_or_it_is_refused,
-    a_reregistered_exclusive_is_woken_last_or_it_is_refused,
+    one_of_two_pollers_is_woken_or_exclusive_is_refused,
+    a_reregistered_poller_is_woken_last_or_exclusive_is_refused,
 }
 
 /// Returns whether the backend has exclusive wake-ups. If not, checks that the error recommends the
@@ -40,13 +40,13 @@ fn can(fixture: &mut Fixture) -> bool {
     can
 }
 
-fn one_of_two_is_woken_or_it_is_refused(fixture: &mut Fixture) {
+fn one_of_two_pollers_is_woken_or_exclusive_is_refused(fixture: &mut Fixture) {
     if can(fixture) {
         first_woken_of_two(false);
     }
 }
 
-fn a_reregistered_exclusive_is_woken_last_or_it_is_refused(fixture: &mut Fixture) {
+fn a_reregistered_poller_is_woken_last_or_exclusive_is_refused(fixture: &mut Fixture) {
     if can(fixture) {
         assert_eq!(first_woken_of_two(true), 1, "{}", fixture.name);
     }
@@ -123,7 +123,7 @@ fn until_asleep(thread: rustix::thread::Pid) {
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 fn first_woken_of_two(_: bool) -> usize {
     unreachable!(
-        "this system has exclusive wake-ups now: add how to find that a thread sleeps here"
+        "this system has exclusive wake-ups now: add here how to find out that a thread sleeps"
     );
 }
 

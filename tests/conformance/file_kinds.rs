@@ -107,7 +107,7 @@ fn a_descriptor_beyond_the_sets_is_refused_or_watched(fixture: &mut Fixture) {
             "{}: {refused:?}",
             fixture.name
         );
-        let way_out = "its sets hold 1024; use poll";
+        let way_out = "its sets hold only descriptors below 1024; use poll";
         assert!(refused.to_string().contains(way_out), "{refused}");
         fixture.expect(&[(1, WRITABLE)]);
     } else {

@@ -66,12 +66,12 @@ const NO_EQUIVALENT: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "threads that run while another waits: a wait passes simulated time, which is over at once. \
+        "threads that run while another waits: in a wait, simulated time passes at once. \
          (`crates/evcore-sim/tests/sim/workers.rs` tests which of several sleepers wakes.)",
         &[
             "a_million_wakes_from_four_threads",
-            "a_reregistered_exclusive_is_woken_last_or_it_is_refused",
-            "one_of_two_is_woken_or_it_is_refused",
+            "a_reregistered_poller_is_woken_last_or_exclusive_is_refused",
+            "one_of_two_pollers_is_woken_or_exclusive_is_refused",
         ],
     ),
     (

@@ -187,7 +187,7 @@ fn a_waker_outlives_its_poller(fixture: &mut Fixture) {
     fixture.now();
     assert!(
         !fixture.events.was_woken(),
-        "{}: it was another's",
+        "{}: the waker of another poller woke this one",
         fixture.name
     );
 }
@@ -210,7 +210,7 @@ fn a_pollers_own_waker_cannot_be_registered(fixture: &mut Fixture) {
     fixture.expect_nothing();
     assert!(
         fixture.events.was_woken(),
-        "{}: it is not deaf",
+        "{}: the waker does not work any more",
         fixture.name
     );
 }

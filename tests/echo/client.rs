@@ -202,7 +202,7 @@ fn a_response_other_than_success_is_an_error() {
 }
 
 #[test]
-fn the_client_reconnects_after_the_server_closes_an_idle_one() {
+fn the_client_reconnects_after_the_server_closes_an_idle_connection() {
     let options = ["--rate", "2", "--seconds", "0.6", "--timeout", "60"];
     let printed = run_with(&options, |listener| {
         let mut first = accept(&listener);

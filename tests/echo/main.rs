@@ -118,7 +118,7 @@ fn a_client_that_reads_late_gets_all_16_mb_back() {
 }
 
 #[test]
-fn a_hundred_clients_that_read_late_get_all_of_it_back() {
+fn a_hundred_clients_that_read_late_get_all_bytes_back() {
     let (server, bytes) = (start("60"), bytes(LENGTH));
     thread::scope(|scope| {
         for _ in 0..100 {
@@ -151,7 +151,7 @@ fn a_reset_client_ends_no_other() {
 }
 
 #[test]
-fn an_idle_client_is_closed_after_the_timeout_not_before() {
+fn an_idle_client_is_closed_not_before_the_timeout() {
     const IDLE: Duration = Duration::from_millis(500);
     let server = start("0.5");
     let began = Instant::now();

@@ -96,8 +96,8 @@ fn without_a_local_port_the_proxy_closes_new_clients() {
 }
 
 #[test]
-fn a_host_that_is_missing_is_found_out_later() {
-    let test = "network::a_host_that_is_missing_is_found_out_later";
+fn connecting_to_a_missing_host_fails_later() {
+    let test = "network::connecting_to_a_missing_host_fails_later";
     in_own_network(test, NO_HOST, || {
         let error = run_to_an_error(MISSING_HOST, "60");
         assert!(error.contains("No route to host"), "{error}");

@@ -140,7 +140,7 @@ fn rooms_keeps_all_clients_and_rooms_through_reloads_and_an_upgrade() {
 }
 
 #[test]
-fn rooms_passes_on_the_last_text_of_a_client_that_goes_at_once() {
+fn rooms_forwards_the_last_text_of_a_client_that_closes_at_once() {
     let server = start();
     let mut listener = enter(&server, 0);
     for time in 0..100 {

@@ -39,7 +39,7 @@ fn an_idle_client_is_closed() {
 }
 
 #[test]
-fn a_request_in_small_pieces_does_not_last_longer() {
+fn a_request_in_small_pieces_has_the_same_timeout() {
     const REQUEST: Duration = Duration::from_millis(300);
     let server = start("0.3", "60");
     let mut stream = connect(server.address());

@@ -175,7 +175,7 @@ fn an_idle_tls_client_gets_a_close_notify() {
 }
 
 #[test]
-fn a_handshake_in_small_pieces_does_not_last_longer() {
+fn a_handshake_in_small_pieces_has_the_same_timeout() {
     let server = start(IDLE_SECONDS);
     let mut stream = connect(server.address());
     // Each read waits this long for the end, and so makes the pause between two pieces.
@@ -210,7 +210,7 @@ fn a_client_that_never_reads_is_closed_after_the_timeout() {
 }
 
 #[test]
-fn a_truncated_hello_ends_its_connection_alone() {
+fn a_truncated_hello_ends_only_its_connection() {
     let server = start("60");
     let mut other = client(&server);
     ping(&mut other);

@@ -81,14 +81,17 @@ fn idle_clients_make_room(setup: &[&str]) {
     assert_eq!(
         last.get("/").status,
         200,
-        "{setup:?}: the longest idle are closed"
+        "{setup:?}: only the clients that were idle longest are closed"
     );
     let evicted = clients
         .iter_mut()
         .map(|client| client.try_get("/"))
         .filter(Result::is_err)
         .count();
-    assert!(evicted > 0, "{setup:?}: there are more than have room");
+    assert!(
+        evicted > 0,
+        "{setup:?}: more clients came than have room, and none was closed"
+    );
     assert_logged(&server, &["out of descriptors", "idle", "ulimit -n"]);
 }
 
@@ -156,7 +159,7 @@ fn a_full_worker_leaves_clients_in_the_backlog() {
 }
 
 #[test]
-fn a_full_worker_logs_it_at_most_once_a_second() {
+fn a_full_worker_logs_its_limit_at_most_once_a_second() {
     for accept in SHARED {
         let options = ["--workers", "1", "--accept", accept, "--connections", "2"];
         let server = Server::start(&options);
@@ -185,7 +188,7 @@ fn a_full_worker_logs_it_at_most_once_a_second() {
 }
 
 #[test]
-fn one_connection_and_one_accept_a_turn_serve_all_in_turn() {
+fn with_one_connection_and_one_accept_a_turn_all_clients_are_served() {
     for accept in SHARED {
         let server = Server::start(&[
             "--workers",

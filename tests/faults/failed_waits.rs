@@ -16,7 +16,7 @@ fn wake(server: &Server) {
 }
 
 #[test]
-fn the_last_line_of_a_worker_names_the_call_that_failed() {
+fn a_worker_that_cannot_wait_logs_the_call_that_failed() {
     if !strace_works() {
         not_run("strace is not installed, or may not trace");
         return;

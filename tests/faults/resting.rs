@@ -83,7 +83,7 @@ fn an_idle_group_does_not_wake_up() {
 
 /// As in nginx, each worker that waits for the lock wakes up once in a delay.
 #[test]
-fn under_mutex_only_the_others_wake_once_in_a_delay() {
+fn under_mutex_waiting_workers_wake_at_most_once_in_a_delay() {
     let server = start("mutex");
     let workers = server.wait_for_workers(WORKERS, &[]);
     let (before, begun) = (sleeps(&workers), Instant::now());
@@ -112,7 +112,7 @@ fn the_only_worker_that_is_not_suspended_accepts() {
 }
 
 #[test]
-fn the_only_worker_that_is_not_killed_accepts() {
+fn after_kills_of_all_workers_except_one_a_client_is_served_in_time() {
     for policy in ["least-loaded", "exclusive"] {
         let server = start(policy);
         let mut killed = Vec::new();

@@ -168,7 +168,7 @@ fn a_worker_that_is_killed_leaves_a_recording_that_is_replayed() {
 }
 
 #[test]
-fn workers_that_are_killed_in_a_turn_leave_all_turns_before_it() {
+fn recordings_of_workers_that_are_killed_in_a_turn_are_replayed() {
     const KILLS: usize = 10;
     let scratch = Scratch::new("killed-in-a-turn");
     let file = scratch.file("worker");
@@ -375,8 +375,8 @@ fn files_that_are_not_whole_recordings_are_refused_or_read_in_part() {
         (&whole[..10], 2, "the header of this recording is cut"),
         (&other[..], 2, "has version 200 of the format"),
         (&whole[..36], 2, "there is no whole turn to replay"),
-        (&whole[..1_000], 0, "is damaged behind its last whole turn"),
-        (&damaged[..], 0, "is damaged behind its last whole turn"),
+        (&whole[..1_000], 0, "is damaged after its last whole turn"),
+        (&damaged[..], 0, "is damaged after its last whole turn"),
     ] {
         fs::write(&file, bytes).expect("there is room");
         let output = replay(&[], &file);

@@ -165,7 +165,7 @@ fn a_replay_has_the_same_flight_records_and_bytes() {
 }
 
 #[test]
-fn a_panic_at_the_10_000th_request_comes_back_ten_of_ten() {
+fn a_panic_at_the_10_000th_request_comes_back_in_ten_of_ten_replays() {
     let panic = |requests: u64| assert!(requests < 10_000, "planted");
     let (_, bytes) = record(BackendKind::usable()[0], panic);
     for _ in 0..10 {

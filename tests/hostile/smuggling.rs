@@ -12,7 +12,7 @@ const FOLLOWER: &str = "DELETE /sleep/0 HTTP/1.1\r\nHost: follower\r\n\r\n";
 const FOLLOWER_STATUS: u16 = 405;
 
 #[test]
-fn an_ambiguous_request_is_refused_and_ends_the_connection() {
+fn each_case_of_the_corpus_gets_its_response() {
     let server = Server::start(&["--workers", "1"]);
     for case in CASES.iter().copied().flatten() {
         let request = [case.start.as_bytes(), case.rest, FOLLOWER.as_bytes()].concat();

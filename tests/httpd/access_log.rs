@@ -156,7 +156,7 @@ fn a_buffered_line_is_flushed_by_a_timer() {
 }
 
 #[test]
-fn the_log_does_not_delay_a_graceful_shutdown() {
+fn a_graceful_shutdown_writes_the_buffered_lines() {
     let scratch = Scratch::new("finishes");
     let (mut server, path) = logging(&scratch, &["--workers", "1"]);
     server.connect().get("/");

@@ -30,7 +30,7 @@ fn each_file_of_the_dashboard_has_its_type_and_a_strict_policy() {
 }
 
 #[test]
-fn the_page_names_nothing_from_elsewhere() {
+fn the_dashboard_refers_to_no_other_host() {
     let server = Server::start(&["--workers", "1"]);
     let mut client = server.connect();
     for path in ["/dashboard", "/dashboard.js", "/dashboard.css"] {

@@ -128,7 +128,7 @@ fn limited(descriptors: u32, options: &[&str]) -> Output {
 }
 
 #[test]
-fn the_least_that_the_server_needs_lets_a_client_move() {
+fn the_least_number_of_descriptors_lets_a_client_move() {
     for workers in ["1", "4"] {
         let setup = ["--workers", workers];
         let options = [&["--listen", "127.0.0.1:0"], &setup[..]].concat();

@@ -75,7 +75,7 @@ fn a_condition_that_does_not_hold_is_a_412() {
 }
 
 #[test]
-fn one_range_is_sent_alone() {
+fn a_single_range_is_a_206() {
     let (_site, mut client, etag, date) = site();
     let whole = content(10_000);
     for (range, part) in [
@@ -116,7 +116,7 @@ fn a_large_range_is_sent_across_calls() {
 }
 
 #[test]
-fn a_range_behind_the_end_is_a_416() {
+fn a_range_beyond_the_end_is_a_416() {
     let (_site, mut client, _, _) = site();
     for range in ["10000-", "10000-10001", "-0", "99999999999999999999999-"] {
         let lines = format!("Range: bytes={range}\r\n");

@@ -44,7 +44,7 @@ fn a_pid_file_that_cannot_be_written_is_an_error_of_one_line() {
     let named = ["cannot write", path.to_str().expect("a text"), "ulimit -f"];
     assert_refusal(&output, &["--pid"], 1, &named);
     let left = fs::read_dir(scratch.path()).expect("a directory").count();
-    assert_eq!(left, 0, "nothing is left of it");
+    assert_eq!(left, 0, "no file is left behind");
 }
 
 #[test]

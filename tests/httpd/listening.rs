@@ -121,7 +121,7 @@ fn a_stale_socket_file_is_replaced() {
 }
 
 #[test]
-fn a_path_in_use_is_an_error_of_one_line() {
+fn a_path_that_cannot_be_bound_is_an_error_of_one_line() {
     let dir = Scratch::new("taken");
     let path = socket(&dir);
     let _there = UnixListener::bind(&path).expect("a socket");

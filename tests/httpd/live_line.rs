@@ -33,7 +33,7 @@ fn a_terminal_shows_one_line_that_changes() {
 }
 
 #[test]
-fn a_log_that_is_redirected_has_no_such_line() {
+fn a_redirected_log_has_no_live_line() {
     let server = Server::start(&["--workers", "1"]);
     let mut client = server.connect();
     // Each sample was a chance to write the line.

@@ -252,7 +252,7 @@ fn query(port: u16, query: &str) -> Option<f64> {
 }
 
 #[test]
-fn prometheus_scrapes_it_and_sees_no_reset() {
+fn prometheus_scrapes_the_metrics_and_sees_no_reset() {
     if !is_installed("prometheus") {
         return;
     }

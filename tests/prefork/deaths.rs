@@ -60,7 +60,7 @@ fn clients_of_other_workers_do_not_notice_a_kill() {
             signal_to(killed, Signal::KILL);
             assert!(
                 victim.try_response().is_err(),
-                "its connections die with it"
+                "the connections of a killed worker end"
             );
             eventually("it is replaced", || {
                 let pids = server.worker_pids();
@@ -91,7 +91,7 @@ fn the_accept_mutex_is_not_stuck_with_a_dead_worker() {
 }
 
 #[test]
-fn an_unexpected_exit_is_logged_whatever_its_status() {
+fn an_unexpected_exit_with_status_0_is_logged() {
     let mut server = start("auto");
     signal_to(server.connect().worker(), Signal::QUIT);
     eventually("the master reports it", || {

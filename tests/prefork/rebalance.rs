@@ -54,7 +54,7 @@ fn is_balanced(opens: &[f64]) -> bool {
 }
 
 #[test]
-fn a_worker_beside_three_full_ones_is_even_in_a_second() {
+fn connections_are_even_within_a_second_of_a_replacement() {
     for policy in ["least-loaded", "mutex", "exclusive"] {
         let server = Server::start(&["--workers", "4", "--accept", policy]);
         let mut clients = connect(&server);
@@ -146,7 +146,7 @@ fn uneven_lifetimes_leave_even_workers() {
 
 /// The clients come at once. They are the clients of wrk or, if it is not installed, of this test.
 #[test]
-fn the_first_400_clients_are_even_soon() {
+fn the_first_400_clients_are_soon_spread_evenly() {
     let server = Server::start(&["--workers", "4"]);
     let _ = server.wait_for_workers(WORKERS, &[]);
     let mut wrk = Command::new("wrk");

@@ -115,7 +115,7 @@ fn a_client_that_reads_slowly_may_send_one_more_request() {
 }
 
 #[test]
-fn a_slow_reader_on_a_unix_socket_may_send_one_more() {
+fn a_slow_reader_on_a_unix_socket_may_send_one_more_request() {
     thread::scope(|scope| {
         for stop in STOPS {
             scope.spawn(move || {

@@ -100,12 +100,12 @@ fn wrk_loses_only_sessions_of_killed_workers(options: &[&str]) {
 }
 
 #[test]
-fn wrk_with_kept_connections_loses_sessions_of_the_dead_only() {
+fn wrk_with_kept_connections_loses_only_sessions_of_killed_workers() {
     wrk_loses_only_sessions_of_killed_workers(&[]);
 }
 
 #[test]
-fn wrk_with_closed_connections_loses_sessions_of_the_dead_only() {
+fn wrk_with_closed_connections_loses_only_sessions_of_killed_workers() {
     wrk_loses_only_sessions_of_killed_workers(&["-H", "Connection: close"]);
 }
 
@@ -136,7 +136,7 @@ fn iperf3_loses_nothing_while_other_workers_are_killed() {
 }
 
 #[test]
-fn bulk_streams_of_the_living_go_on_while_others_die() {
+fn bulk_streams_of_living_workers_go_on_while_others_die() {
     let mut command = Command::new(prefork_echo());
     command.arg("127.0.0.1:0");
     let upstream = Server::from_command(command, 1);

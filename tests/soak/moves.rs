@@ -502,7 +502,7 @@ fn lose_only(
 }
 
 #[test]
-fn moves_during_kills_of_workers_lose_only_what_these_serve() {
+fn moves_during_kills_of_workers_lose_only_their_clients() {
     let mut site = Site::start("moves-kills", &[], false);
     lose_only(&mut site, number("SOAK_KILLS", 30), |site| {
         let old = site.workers();
@@ -527,7 +527,7 @@ fn moves_during_kills_of_workers_lose_only_what_these_serve() {
 }
 
 #[test]
-fn moves_during_kills_of_masters_lose_only_what_their_workers_serve() {
+fn moves_during_kills_of_masters_lose_only_clients_of_their_workers() {
     let mut site = Site::start("moves-masters", &[], false);
     lose_only(&mut site, number("SOAK_KILLS", 5), |site| {
         let new = site.start_binary();

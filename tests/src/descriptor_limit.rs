@@ -20,7 +20,8 @@ pub fn allow_many_descriptors() -> u64 {
         let mut limit = getrlimit(Resource::Nofile);
         let allowed = limit.maximum.map_or(MANY, |most| most.min(MANY));
         limit.current = Some(allowed);
-        setrlimit(Resource::Nofile, limit).expect("a process may set it up to the hard limit");
+        setrlimit(Resource::Nofile, limit)
+            .expect("a process may raise its limit to the hard limit");
         allowed
     })
 }

@@ -32,7 +32,7 @@ pub fn in_own_network(test: &str, setup: &str, claim: impl FnOnce()) {
     let this = env::current_exe().expect("this program has a path");
     let mut command = unshare(&format!("{setup}\nexec \"$0\" \"$@\""));
     command.arg(this).args([test, "--exact", "--nocapture"]);
-    let output = command.env(INSIDE, "1").output().expect("it starts");
+    let output = command.env(INSIDE, "1").output().expect("unshare starts");
     let printed = String::from_utf8_lossy(&output.stdout);
     // The status is not enough, because a process that does not find the test succeeds too.
     assert!(

@@ -178,7 +178,7 @@ fn without_stores_all_clients_of_a_killed_worker_are_counted_as_lost() {
 }
 
 #[test]
-fn without_its_store_a_worker_takes_its_clients_along() {
+fn without_its_store_a_worker_that_dies_loses_its_clients() {
     let server = start(1, &[]);
     let mut clients = connect(&server, 50);
     let worker = clients[0].worker();

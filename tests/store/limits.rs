@@ -5,7 +5,7 @@ use evcore_tests::{Client, Server, eventually};
 use super::kill;
 
 #[test]
-fn a_worker_that_is_out_of_descriptors_leaves_its_idle_clients() {
+fn most_idle_clients_survive_the_death_of_a_worker_without_descriptors() {
     let options = ["--workers", "1", "--fd-store", "on", "--rebalance", "off"];
     let server = Server::start_limited(100, &options);
     eventually("it has a store", || server.store_pids().len() == 1);

@@ -155,7 +155,7 @@ fn a_click_and_a_search_move_the_cursor() {
 }
 
 #[test]
-fn both_axes_draw_every_kind_of_thing_in_the_picture() {
+fn the_picture_draws_every_kind_of_thing_and_a_key_changes_the_axis() {
     let Some(mut page) = Page::open(&report().page()) else {
         return;
     };

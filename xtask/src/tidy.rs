@@ -205,6 +205,7 @@ mod tests {
             ("a/Cargo.toml", "edition = \"2024\"", 1),
             ("a/Cargo.toml", "libc = { version = \"0.2\" }", 1),
             ("a/utils.rs", "", 1),
+            ("a/README.md", "# Ok::<(), ()>(())\n", 1),
             ("a.rs", "    /// Whether it is.\n", 1),
             ("a.rs", "/// Returns\n/// Which of them.\n", 0),
             ("a.rs", &long, 1),

@@ -381,7 +381,7 @@ async fn kept_wakers(future: impl Future) -> [usize; 2] {
 }
 
 #[test]
-fn waits_for_room_keep_a_waker_for_each_task() {
+fn polling_a_wait_for_room_again_keeps_no_further_waker() {
     let ev = EventLoop::builder().connections(1).build();
     let mut runtime = Runtime::from(ev.unwrap());
     let kept = runtime.block_on(async {

@@ -17,7 +17,7 @@ impl Drop for PanicsInDrop {
 }
 
 #[test]
-fn a_destructor_that_panics_does_not_keep_the_other_tasks() {
+fn clear_drops_all_tasks_even_if_a_destructor_panics() {
     let mut ev = EventLoop::builder().build().unwrap();
     let executor = Executor::new(&mut ev);
     executor.set_resumes_panics(true);

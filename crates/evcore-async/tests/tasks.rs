@@ -212,7 +212,10 @@ fn a_task_that_yields_forever_starves_no_other() {
         sleep(Duration::from_millis(1)).await;
         let before = polls.get();
         yield_now().await;
-        assert!(before > 0 && polls.get() - before <= 1, "main is due, too");
+        assert!(
+            before > 0 && polls.get() - before <= 1,
+            "the endless task was polled more than once before main"
+        );
         endless.abort();
     });
 }
@@ -305,7 +308,7 @@ fn no_task_is_polled_after_its_end() {
 }
 
 #[test]
-fn several_wakes_in_a_poll_cause_one_poll() {
+fn several_wakes_in_a_poll_cause_one_further_poll() {
     block_on(async {
         let polls = Rc::new(Cell::new(0));
         let count = Rc::clone(&polls);

@@ -190,7 +190,10 @@ mod tests {
             balancer.plan(&inputs, || gets_lock, GroupView::alone)
         };
         assert!(plan(0, true).stands);
-        assert!(!plan(0, false).stands, "it tries the lock in each turn");
-        assert!(!plan(64, true).stands, "it does not listen");
+        assert!(
+            !plan(0, false).stands,
+            "a refused worker tries the lock in each turn"
+        );
+        assert!(!plan(64, true).stands, "a full worker has no lock to hold");
     }
 }

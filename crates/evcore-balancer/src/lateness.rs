@@ -65,7 +65,7 @@ mod tests {
         let mut lateness = Lateness::default();
         for turn in 1..100 {
             let now_ns = turn * 51 * MS;
-            assert!(!lateness.ends(now_ns), "it leaks less than it gets");
+            assert!(!lateness.ends(now_ns), "the bucket leaks less than it gets");
             lateness.add(50 * MS, now_ns);
             assert_eq!(lateness.is_late(), turn > 1);
         }

@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn three_full_members_fill_the_new_one_together() {
+    fn three_loaded_members_fill_the_new_one_together() {
         let opens = [(400, true), (0, true), (400, true), (400, true)];
         let give = |connections| {
             let to = WorkerId::from_slot(1);
@@ -198,11 +198,11 @@ mod tests {
                 if gives.iter().all(Option::is_none) {
                     break;
                 }
-                prop_assert!(round < 2 * now.len(), "it goes on for ever");
+                prop_assert!(round < 2 * now.len(), "the members give for ever");
                 for (slot, give) in gives.into_iter().enumerate() {
                     let Some(give) = give else { continue };
                     prop_assert!(give.connections > 0 && give.to.slot() != slot);
-                    prop_assert!(now[give.to.slot()].1, "it takes none");
+                    prop_assert!(now[give.to.slot()].1, "the receiver takes no connections");
                     now[slot].0 -= give.connections;
                     now[give.to.slot()].0 += give.connections;
                     moved += u64::from(give.connections);

@@ -75,7 +75,7 @@ fn a_first_burst_is_even_with_wake_ups_of_a_millisecond() {
 }
 
 #[test]
-fn a_stopped_worker_delays_the_first_burst_only() {
+fn a_stopped_worker_delays_only_the_first_burst() {
     let mut server = Server::new(Policy::least_loaded(), 2, 0);
     server.pass(1_000);
     server.wake_us = [10_000_000, 10_000_001];
@@ -117,7 +117,7 @@ fn exclusive_is_even_unless_connections_end_unevenly() {
             assert!(jain >= 0.97, "{workers} workers, {pattern:?}: {jain}");
         }
         let (jain, _) = measure(Policy::exclusive(), workers, Pattern::UnevenClosing);
-        assert!(jain < 0.97, "exclusive would be enough: {jain}");
+        assert!(jain < 0.97, "Exclusive is even without LeastLoaded: {jain}");
     }
 }
 

@@ -88,7 +88,7 @@ fn a_worker_that_is_on_time_again_keeps_the_lock() {
         pair.turn(0, 3, 0);
         pair.turn(50, 3, 50);
         pair.turn(110, 3, 50);
-        assert!(!pair.turn(111, 4, 0), "it looks at the group again");
+        assert!(!pair.turn(111, 4, 0), "the worker is still late");
         pair.plans = 0;
         for turn in 0..100 {
             assert!(pair.turn(5_000 + turn * 700, 4, 0), "turn {turn}");

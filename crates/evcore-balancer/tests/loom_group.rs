@@ -170,7 +170,7 @@ fn when_the_leader_leaves_another_listens() {
 }
 
 #[test]
-fn workers_whose_delays_end_at_once_listen() {
+fn workers_whose_delays_end_at_the_same_time_listen() {
     pairs(
         Later,
         &[(AWAY, Later, 1), (LISTENS, Later, 1), (FULL, Later, 1)],

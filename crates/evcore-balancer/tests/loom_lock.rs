@@ -54,7 +54,7 @@ impl Guarded {
         if locked {
             assert!(
                 self.mutex.unlock(id(slot)),
-                "another worker has unlocked it"
+                "another worker has released the lock"
             );
         }
         locked

@@ -155,7 +155,10 @@ impl Steps {
 fn assert_published(board: &Scoreboard, open: &[u64], requests: &[u64]) {
     let numbers = board.read(me());
     let is_published = open.contains(&numbers[0]) && requests.contains(&numbers[1]);
-    assert!(is_published, "{numbers:?}: not published, or before");
+    assert!(
+        is_published,
+        "{numbers:?}: not published, or published too early"
+    );
 }
 
 #[test]
@@ -204,7 +207,7 @@ fn mutant_a_replacement_that_begins_at_zero_is_caught() {
 }
 
 #[test]
-#[should_panic(expected = "not published, or before")]
+#[should_panic(expected = "not published, or published too early")]
 fn mutant_a_number_is_cleared_before_it_is_stored() {
     Steps {
         publish: |board, numbers| {

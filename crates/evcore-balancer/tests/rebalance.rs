@@ -325,7 +325,7 @@ fn surplus(opens: &[u32]) -> u64 {
 }
 
 #[test]
-fn a_new_worker_beside_three_full_ones_is_even_in_a_second() {
+fn a_new_worker_beside_three_loaded_ones_is_even_in_a_second() {
     for open in [40, 100, 1_000, 3_000] {
         let mut server = Server::new(4, &[open; 3]);
         server.pass(5_000);
@@ -422,7 +422,7 @@ fn connections_even_out_after_two_workers_lose_theirs() {
 }
 
 #[test]
-fn a_stopped_worker_gets_nothing_for_long_and_loses_nothing() {
+fn a_stopped_worker_gets_nothing_and_no_connection_is_lost() {
     let mut server = Server::new(4, &[400, 400, 400, 0]);
     server.tick();
     server.tick();
@@ -477,7 +477,10 @@ fn a_worker_that_no_longer_takes_part_gives_nothing() {
     server.pass(10);
     server.connect(0, 10, u64::MAX);
     server.pass(10);
-    assert!(server.flights.is_empty(), "they are not uneven for long");
+    assert!(
+        server.flights.is_empty(),
+        "the connections were uneven only briefly"
+    );
     for slot in 0..2 {
         let coordinator = &mut server.workers[slot].as_mut().unwrap().coordinator;
         coordinator.set_rebalancing(false);
@@ -521,6 +524,6 @@ proptest! {
         let is_even = now.iter().max().unwrap() - now.iter().min().unwrap() <= 1;
         let plans_max = if is_even { 0 } else { 6 * now.len() as u64 };
         let plans = server.plans() - before;
-        prop_assert!(plans <= plans_max, "it does not rest: {plans} plans, {now:?}");
+        prop_assert!(plans <= plans_max, "the group goes on planning: {plans} plans, {now:?}");
     }
 }

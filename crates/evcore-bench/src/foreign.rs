@@ -121,25 +121,29 @@ impl<'a> Foreign<'a> {
 
 impl PeerPoller for Foreign<'_> {
     fn turn(&mut self, timeout: Option<Duration>, _ring: &mut Ring<'_>) {
-        assert_eq!(timeout, Some(Duration::ZERO), "its waits are its own");
+        assert_eq!(
+            timeout,
+            Some(Duration::ZERO),
+            "a peer in C can only poll without waiting"
+        );
         self.expire();
     }
 
     fn watch_first(&mut self, _starts: bool) {
-        unreachable!("it stops and starts in one call");
+        unreachable!("a peer in C toggles in one call");
     }
 
     fn run(&mut self, ring: &mut Ring<'_>) {
         let Pairs { near, far } = ring.pairs;
         let are_these = ptr::eq(self.watched, near.as_slice()) && far.len() == near.len();
-        assert!(are_these, "indices are of these");
+        assert!(are_these, "the loop watches the near ends of these pairs");
         let run = self.functions.run.expect("it watches");
         // SAFETY: by the invariant of `this`, whose indices are below the number of far ends.
         ring.left = unsafe { run(self.this, far.as_ptr(), ring.writes, ring.left) };
     }
 
     fn toggle(&mut self, times: usize) {
-        assert!(!self.watched.is_empty(), "there is a first");
+        assert!(!self.watched.is_empty(), "the loop watches a descriptor");
         let toggle = self.functions.toggle.expect("it watches");
         // SAFETY: by the invariant of `this`, which watches a first descriptor.
         unsafe { toggle(self.this, times) }

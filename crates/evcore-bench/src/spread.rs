@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interval_leaves_out_what_a_table_of_ranks_leaves_out() {
+    fn an_interval_has_the_ranks_of_a_published_table() {
         // The ranks of a 95 % interval for the median, as tables have them.
         assert_eq!(interval(&rounds(5)), None);
         assert_eq!(interval(&rounds(6)), Some([1.0, 6.0]));

@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn readers_see_whole_publications_and_nothing_older() {
+    fn readers_see_whole_publications_in_order() {
         const PUBLICATIONS: u64 = 200_000;
         let ring = Ring::<2, 8>::new([0; 8]);
         let done = AtomicBool::new(false);

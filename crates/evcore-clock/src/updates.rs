@@ -181,7 +181,7 @@ mod tests {
         let mut updates = ClockUpdates::every_wait();
         time.advance(5 * MS);
         updates.begin(&mut clock);
-        assert_eq!(clock.monotonic_ms(), 0, "the first wait updates it");
+        assert_eq!(clock.monotonic_ms(), 0, "the first wait updates the clock");
         assert!(updates.update(&mut clock, || panic!("no ticker")).unwrap());
         assert_eq!((clock.monotonic_ms(), updates.lag_ns()), (5, 0));
         for due_ns in [0, 7_000_000, NEVER] {
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_late_tick_of_the_source_delays_those_after_it() {
+    fn a_late_tick_of_the_source_delays_later_ticks() {
         let time = ManualTimeSource::at(0);
         let mut clock = Clock::with_source(time.clone());
         let mut updates = ClockUpdates::by_source(10 * MS).unwrap();
@@ -202,7 +202,11 @@ mod tests {
         assert!(!updates.update(&mut clock, || true).unwrap());
         assert_eq!(clock.monotonic_ms(), 13);
         assert_eq!(updates.wait_ends_at_ns(NEVER, &clock), 23_000_000);
-        assert_eq!(updates.wait_ends_at_ns(13_000_000, &clock), 0, "it is due");
+        assert_eq!(
+            updates.wait_ends_at_ns(13_000_000, &clock),
+            0,
+            "the deadline is due"
+        );
         clock.update(); // within a turn
         assert_eq!(updates.wait_ends_at_ns(NEVER, &clock), 32_000_000);
     }

@@ -61,7 +61,10 @@ fn assert_reads_are_whole<O: Order + 'static>() {
             thread::spawn(move || (1..=2).for_each(|n| publish_as_only_writer(&ring, n)))
         };
         let (first, second) = (read(&ring), read(&ring));
-        assert!(first <= second || second.is_none(), "time went back");
+        assert!(
+            first <= second || second.is_none(),
+            "an older publication was read"
+        );
         writer.join().unwrap();
         assert_eq!(ring.read::<0, 2>(), [12, 12]);
     });

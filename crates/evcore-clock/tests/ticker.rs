@@ -51,11 +51,11 @@ fn a_ticker_is_readable_until_it_is_acknowledged() {
         return;
     };
     assert!(!is_readable(&ticker));
-    assert_eq!(ticker.acknowledge().unwrap(), 0, "and it does not block");
+    assert_eq!(ticker.acknowledge().unwrap(), 0, "no tick yet");
 
     ticker = Ticker::every(Duration::from_millis(1)).unwrap();
     await_tick(&ticker);
-    assert!(is_readable(&ticker), "still");
+    assert!(is_readable(&ticker), "readable until it is acknowledged");
     assert!(ticker.acknowledge().unwrap() >= 1);
 }
 

@@ -22,7 +22,7 @@ fn across(unix_seconds: i64) -> [String; 2] {
 }
 
 #[test]
-fn dates_after_2038_are_right() {
+fn the_second_after_31_bits_is_shown() {
     assert_eq!(
         across(i64::from(i32::MAX)),
         [
@@ -33,7 +33,7 @@ fn dates_after_2038_are_right() {
 }
 
 #[test]
-fn dates_after_2106_are_right() {
+fn the_second_after_32_bits_is_shown() {
     assert_eq!(
         across(i64::from(u32::MAX)),
         [

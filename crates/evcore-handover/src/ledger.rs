@@ -37,10 +37,7 @@ impl<T> Ledger<T> {
 
     /// Panics if the ledger is full.
     pub(crate) fn enter(&mut self, batch: T) {
-        assert!(
-            !self.is_full(),
-            "the caller has asked whether there is room"
-        );
+        assert!(!self.is_full(), "the ledger is full");
         self.batches.push_back(batch);
     }
 

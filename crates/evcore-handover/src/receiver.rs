@@ -143,7 +143,11 @@ impl<D: Descriptor> Receiver<D> {
     ) -> Batch<'_, D> {
         self.last = number;
         let mut descriptors = packet.descriptors.into_iter();
-        let mut next = || descriptors.next().expect("it has one for each");
+        let mut next = || {
+            descriptors
+                .next()
+                .expect("a batch has a descriptor for each connection")
+        };
         let connections = entries.into_iter().map(|entry| Connection {
             descriptor: next(),
             partner: entry.has_partner.then(&mut next),
@@ -186,7 +190,7 @@ impl AsFd for Receiver {
 /// Register them with your poller, [accept](Self::accept) the batch, and only then read. Dropping a
 /// batch refuses it.
 #[derive(Debug)]
-#[must_use = "dropping it refuses it"]
+#[must_use = "a batch that is dropped is refused"]
 pub struct Batch<'a, D: Descriptor = OwnedFd> {
     receiver: &'a mut Receiver<D>,
     number: u64,

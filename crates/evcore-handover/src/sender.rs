@@ -37,7 +37,7 @@ use crate::{
 /// # Ok::<(), std::io::Error>(())
 /// ```
 #[derive(Debug)]
-#[must_use = "dropping it leaves what was sent to the receiver"]
+#[must_use = "after a drop, the sent connections belong to the receiver"]
 pub struct Sender<D = OwnedFd> {
     channel: D,
     /// The `eventfd` by which the receiver finds out that the connections were taken back, even

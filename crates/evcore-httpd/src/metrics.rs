@@ -393,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_read_of_a_worker_does_not_wait_for_its_second() {
+    fn the_last_read_of_a_worker_does_not_wait_for_a_second() {
         let (mut ev, turn_of) = timed_loop();
         let mut collector = MetricsCollector::new(Default::default());
         let mut metrics = Metrics::new(ev.clock());

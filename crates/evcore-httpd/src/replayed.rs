@@ -203,7 +203,7 @@ fn end_of(recording: &Recording) -> &'static str {
             "the recording ends within a turn, which is left out: the worker was killed, or still runs"
         }
         End::Full => "the recording was full, and the worker went on: --record-size allows more",
-        End::Torn => "the recording is damaged behind its last whole turn",
+        End::Torn => "the recording is damaged after its last whole turn",
     }
 }
 

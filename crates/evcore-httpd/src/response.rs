@@ -228,7 +228,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_head_is_a_head_of_its_second() {
+    fn a_text_head_equals_a_head_that_is_made_anew() {
         let time = ManualTimeSource::new();
         let mut clock = Clock::with_source(time.clone());
         let mut text = TextHead::default();

@@ -545,13 +545,16 @@ mod tests {
         let time = ManualTimeSource::at(1_764_000_000);
         let mut clock = Clock::with_source(time.clone());
         let mut overload = Overload::NONE;
-        assert!(!overload.should_log(0, &clock), "there was none");
+        assert!(!overload.should_log(0, &clock), "there was no overload");
         assert!(overload.should_log(1, &clock));
         assert!(!overload.should_log(2, &clock), "a second has not passed");
         time.jump_wall(-3_600);
         time.advance(Duration::from_secs(1));
         clock.update();
         assert!(overload.should_log(3, &clock));
-        assert!(!overload.should_log(3, &clock), "there was no further one");
+        assert!(
+            !overload.should_log(3, &clock),
+            "there was no further overload"
+        );
     }
 }

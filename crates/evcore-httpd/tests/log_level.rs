@@ -45,7 +45,7 @@ fn log_with(options: &[&str]) -> String {
 }
 
 #[test]
-fn trace_logs_turns_and_debug_connections() {
+fn debug_logs_connections_and_trace_also_turns() {
     let connections = [
         "evcore::accept: accepted listener=0",
         "evcore::connections: registered token=3v1 watched=true",

@@ -155,25 +155,28 @@ fn a_jump_of_the_wall_clock_moves_no_timer() {
         server.pass(0);
         assert!(
             is_silent(&mut server, &mut sleeper),
-            "{jump}: it fires early"
+            "{jump}: a timer fires early"
         );
         server.pass(59_900);
         server.time.jump_wall(-2 * jump);
         server.pass(0);
         assert!(
             is_silent(&mut server, &mut sleeper),
-            "{jump}: it fires early"
+            "{jump}: a timer fires early"
         );
         assert!(
             is_silent(&mut server, &mut silent),
-            "{jump}: it fires early"
+            "{jump}: a timer fires early"
         );
         server.pass(101);
         // A timer that does not fire in time leaves the client without a response.
         assert!(server.receive(&mut sleeper).ends_with("slept\n"));
         assert!(server.receive(&mut silent).contains(" 408 "));
         server.pass(4_000);
-        assert!(is_silent(&mut server, &mut idle), "{jump}: it fires early");
+        assert!(
+            is_silent(&mut server, &mut idle),
+            "{jump}: a timer fires early"
+        );
         server.pass(1_100);
         assert_eq!(server.receive(&mut idle), "", "the keep-alive timeout");
     }

@@ -170,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_of_them_take_100_kib() {
+    fn all_histograms_take_100_kib() {
         let all = Histograms::new();
         let (times, lengths) = (all.turn_ns.ranges(), all.events().ranges());
         let bytes = 2 * (times + lengths) * size_of::<u64>();

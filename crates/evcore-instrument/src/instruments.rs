@@ -242,7 +242,7 @@ mod tests {
         let mut off = Instruments::new(InstrumentOptions::new());
         assert!(!off.is_on());
         assert_eq!(turn(&mut off, Some(10)), (None, false));
-        off.timer_was_late(|| panic!("it is not wanted"));
+        off.timer_was_late(|| panic!("the lateness is not wanted"));
         off.clear_histograms();
         assert!(off.histograms().is_none() && off.take_slow_turn().is_none());
         assert_eq!((off.slow_turns(), off.flight_records().count()), (0, 0));
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn a_recorder_alone_keeps_records_and_measures_nothing_else() {
+    fn a_recorder_alone_keeps_records_and_times_turns() {
         let mut set = Instruments::new(InstrumentOptions::new().flight_recorder(3));
         assert!(set.keeps_records() && !set.measures());
         assert_eq!(turn(&mut set, Some(10)), (Some((100, 90)), false));

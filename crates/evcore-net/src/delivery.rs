@@ -56,7 +56,9 @@ mod tests {
         // With a larger receive buffer, the client takes the rest.
         set_socket_recv_buffer_size(&client, 1 << 20).unwrap();
         client.read_exact(&mut vec![0; sent]).unwrap();
-        eventually("it is acknowledged", || stream.is_delivered().unwrap());
+        eventually("the peer acknowledges all bytes", || {
+            stream.is_delivered().unwrap()
+        });
     }
 
     #[test]
@@ -72,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_whose_peer_has_left_is_not_an_error() {
+    fn is_delivered_does_not_fail_after_the_peer_has_left() {
         let (stream, client) = connected_pair();
         drop(client);
         stream.is_delivered().unwrap();

@@ -151,7 +151,7 @@ pub enum Error {
         "cannot accept on {address}: {source}; {}",
         if source.kind() == io::ErrorKind::PermissionDenied {
             "a policy of the system (such as SELinux, AppArmor or a sandbox) forbids accept(2); \
-             let it permit that to this program"
+             allow this program to make the call"
         } else {
             "close the listener and bind it again"
         }
@@ -288,7 +288,7 @@ pub enum PathError {
     #[error("the path is missing; write unix:PATH")]
     Empty,
     /// An abstract name is not a path.
-    #[error("an abstract name is only taken over from another program; write unix:PATH")]
+    #[error("only an inherited listener can have an abstract name; write unix:PATH")]
     Abstract,
     /// The path contains a zero byte.
     #[error("the path contains a zero byte; choose another")]

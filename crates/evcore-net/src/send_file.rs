@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn a_peer_that_has_left_is_an_error() {
+    fn sending_a_file_after_shutdown_write_is_an_error() {
         let (_scratch, file) = file_with(b"0123456789");
         for send in WAYS {
             let (stream, client) = connected_pair();

@@ -423,7 +423,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reset_and_a_peer_that_has_left_are_errors() {
+    fn a_reset_and_a_sending_side_that_was_shut_down_are_errors() {
         for mut pipe in all_kinds() {
             let ((from, mut client), (to, _upstream)) = (connected_pair(), connected_pair());
             client.write_all(b"hello").unwrap();
@@ -432,7 +432,7 @@ mod tests {
             to.shutdown_write().unwrap();
             let error = pipe.drain_to(&to).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::BrokenPipe);
-            assert_eq!(pipe.len(), 5, "they are not lost");
+            assert_eq!(pipe.len(), 5, "the bytes are not lost");
 
             let mut other = SplicePipe::new();
             other.is_bulk = pipe.is_bulk;

@@ -532,7 +532,7 @@ mod tests {
     }
 
     #[test]
-    fn recv_uninit_initialises_the_received_bytes() {
+    fn recv_uninit_returns_the_number_of_received_bytes() {
         let (stream, mut client) = connected_pair();
         client.write_all(b"abc").unwrap();
         wait_readable(&stream);

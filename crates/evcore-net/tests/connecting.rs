@@ -184,7 +184,7 @@ fn a_local_port_in_use_is_an_error_of_bind() {
 }
 
 #[test]
-fn a_reset_in_the_middle_is_reported() {
+fn a_reset_after_some_bytes_is_reported() {
     let listener = Listener::bind(LOCALHOST).unwrap();
     let stream = connect(listener.local_addr()).unwrap();
     let server = accept(&listener);
@@ -201,7 +201,7 @@ fn a_reset_in_the_middle_is_reported() {
 /// Only Linux has an error for a full backlog; other systems refuse such a client.
 #[cfg(target_os = "linux")]
 #[test]
-fn a_full_unix_backlog_is_an_error_until_one_is_accepted() {
+fn a_full_unix_backlog_is_an_error_until_a_client_is_accepted() {
     let scratch = Scratch::new("connect");
     let address = Address::Unix(scratch.file("a.sock"));
     let listener = Listener::builder().backlog(0).bind(&address).unwrap();

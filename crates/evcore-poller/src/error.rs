@@ -92,7 +92,7 @@ pub enum Error {
     },
     /// The sets of `select` cannot hold this descriptor.
     #[error(
-        "select cannot watch {}descriptor {fd}: its sets hold {limit}; use {}",
+        "select cannot watch {}descriptor {fd}: its sets hold only descriptors below {limit}; use {}",
         if *.of_waker { "its own waker, " } else { "" },
         alternatives(.available)
     )]

@@ -304,7 +304,7 @@ mod tests {
             channel.waker().wake();
             assert!(is_readable(&channel));
             assert!(channel.drain());
-            assert!(!channel.drain(), "once");
+            assert!(!channel.drain(), "a wake is reported once");
         }
     }
 
@@ -335,7 +335,7 @@ mod tests {
         assert!(!waker.take_pending());
         channel.wake_flag.doorbell().notify();
         assert!(waker.take_pending());
-        assert!(!waker.take_pending(), "once");
+        assert!(!waker.take_pending(), "a wake is taken once");
     }
 
     #[cfg(any(target_os = "linux", target_os = "android"))]
@@ -348,7 +348,7 @@ mod tests {
             assert!(channel.acknowledge());
         }
         assert!(!channel.acknowledge(), "there was no other wake");
-        assert!(!is_readable(&channel), "so it was read");
+        assert!(!is_readable(&channel), "the unread notifications were read");
         for _ in 0..2 {
             waker.wake();
             assert!(channel.acknowledge());
@@ -364,11 +364,15 @@ mod tests {
     fn a_wake_reported_before_its_write_is_reported_once() {
         let channel = WakeChannel::new().expect("a channel");
         channel.waker().wake();
-        assert_eq!(counter(&channel), 1, "taken back: it is still to come");
+        assert_eq!(
+            counter(&channel),
+            1,
+            "the write is undone: it is still to come"
+        );
         assert!(channel.acknowledge());
         assert!(!channel.acknowledge() && !channel.drain());
         channel.wake_flag.doorbell().notify();
-        assert!(!channel.acknowledge(), "here it is");
+        assert!(!channel.acknowledge(), "the late write is not another wake");
         channel.waker().wake();
         assert!(channel.acknowledge());
     }
@@ -384,7 +388,7 @@ mod tests {
         channel.renew();
         assert!(is_readable(&channel) && channel.acknowledge());
         channel.renew();
-        assert!(!is_readable(&channel), "it was reported");
+        assert!(!is_readable(&channel), "the wake was reported before");
         rustix::io::write(descriptor(&waker), &1u64.to_ne_bytes()).expect("write");
         channel.renew();
         assert!(is_readable(&channel) && channel.acknowledge());

@@ -97,7 +97,7 @@ fn a_registration_takes_few_bytes_at_any_number_of_them() {
 }
 
 #[test]
-fn a_registration_with_poll_takes_few_bytes_at_any_number() {
+fn a_registration_with_poll_takes_at_most_71_bytes() {
     let descriptors = raise_descriptors();
     let file = File::open("/dev/zero").unwrap();
     for count in counts() {

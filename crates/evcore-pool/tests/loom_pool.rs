@@ -308,7 +308,7 @@ fn closing_must_notify_all_threads() {
 
 #[test]
 #[should_panic(expected = "deadlock")]
-fn closing_must_notify_after_it_is_seen() {
+fn closing_must_be_recorded_before_threads_are_notified() {
     let faulty = Steps {
         close: |shared| {
             shared.work.notify_all();
@@ -336,7 +336,7 @@ fn a_thread_must_notify_after_it_is_counted_as_finished() {
 
 #[test]
 #[should_panic(expected = "deadlock")]
-fn a_result_must_be_queued_before_it_wakes() {
+fn a_result_must_be_queued_before_the_loop_is_woken() {
     let faulty = Steps {
         push_result: |shared, result| {
             if shared.lock().results.is_empty() {

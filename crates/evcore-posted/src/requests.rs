@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wake_is_taken_once_whatever_ended_the_wait() {
+    fn a_wake_is_taken_once() {
         let (mut requests, requester) = requests();
         requester.wake();
         requests.on_woken();
@@ -356,7 +356,7 @@ mod tests {
         for id in 0..3 {
             assert!(requester.post(id, GENERATION, 1));
         }
-        assert!(!requests.may_have_posts(), "the loop was not woken");
+        assert!(!requests.may_have_posts(), "on_woken was not called yet");
         requests.on_woken();
         assert_eq!(next_ids(&mut requests, 2), [0, 1]);
         assert!(requests.may_have_posts() && requests.pending() != 0);

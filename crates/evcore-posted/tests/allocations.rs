@@ -46,7 +46,7 @@ fn with_capacity_makes_room_for_all_ids_below_it() {
     assert_eq!(allocations(), before);
     assert!(
         posted.post(100) && turns.post_next(100),
-        "it may be outgrown"
+        "a higher id is accepted"
     );
     assert_eq!(allocations(), before + 2);
 }

@@ -174,7 +174,7 @@ fn a_value_that_panics_on_drop_does_not_leak_the_others() {
 fn values_need_not_be_debug_or_sync() {
     fn sendable<T: Send + Sync + Clone>(_: &T) {}
     fn movable<T: Send>(_: &T) {}
-    struct Job(#[expect(dead_code, reason = "it is there because it is not `Sync`")] Cell<u32>);
+    struct Job(#[expect(dead_code, reason = "the field makes the type not `Sync`")] Cell<u32>);
 
     let mut inbox = Inbox::bounded(8, || {});
     let sender = inbox.sender();

@@ -41,7 +41,7 @@ fn assert_all_arrive(mut inbox: Inbox<Value>, budget: usize, send: fn(&Sender<Va
 }
 
 fn must_send(inbox: &Sender<Value>, value: Value) {
-    inbox.send(value).expect("the limit is out of reach");
+    inbox.send(value).expect("the limit is never reached");
 }
 
 fn send_until_accepted(inbox: &Sender<Value>, mut value: Value) {

@@ -267,7 +267,7 @@ fn a_receiver_with_a_budget_of_one_receives_all() {
 }
 
 #[test]
-fn a_full_inbox_hands_back_what_it_does_not_send() {
+fn a_full_inbox_hands_back_the_values_that_it_refuses() {
     for limit in [1, 2] {
         let model = Model { limit, ..ROOMY };
         model.assert_sent_values_arrive(SOUND);

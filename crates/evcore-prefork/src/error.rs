@@ -23,7 +23,7 @@ pub enum Error {
     /// The process has other threads. A forked child would have copies of their locks, which no
     /// thread would ever release.
     #[error(
-        "cannot fork a process that has {count} threads; run the supervisor before any is started"
+        "cannot fork a process that has {count} threads; run the supervisor before others are started"
     )]
     Threads {
         /// The number of threads, including this one.

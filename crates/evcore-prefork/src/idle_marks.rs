@@ -54,7 +54,7 @@ pub(crate) fn marked<'a>(marks: impl Iterator<Item = (usize, &'a AtomicU8)>) -> 
         match mark.load(Acquire) {
             IDLE => marked
                 .idle
-                .push(RawFd::try_from(number).expect("a table has fewer")),
+                .push(RawFd::try_from(number).expect("a descriptor table has fewer entries")),
             BUSY => marked.busy += 1,
             _ => {}
         }
@@ -69,7 +69,7 @@ pub(crate) fn all_but(mut kept: Vec<RawFd>) -> impl Iterator<Item = RangeInclusi
     kept.sort_unstable();
     let kept = kept
         .into_iter()
-        .map(|fd| u32::try_from(fd).expect("it is open"));
+        .map(|fd| u32::try_from(fd).expect("the number of an open descriptor is not negative"));
     let mut next = u32::from(STANDARD_STREAMS);
     let ends = kept.map(Some).chain([None]);
     ends.filter_map(move |kept| {

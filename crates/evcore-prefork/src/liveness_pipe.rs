@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn a_report_of_a_successor_hides_no_end() {
+    fn after_reports_of_successors_the_masters_end_is_noticed() {
         let (parent, child) = liveness_pipe().unwrap();
         for successor in [Successor::Binary, Successor::Restart, Successor::Generation] {
             parent.report_successor(successor);
@@ -272,8 +272,13 @@ mod tests {
 
     #[test]
     fn an_error_shows_nothing_of_the_parent() {
-        let file = std::fs::File::open("Cargo.toml").expect("cargo runs the tests beside it");
-        assert_eq!(check(file.as_fd()), Check::Unknown, "it is not a socket");
+        let file = std::fs::File::open("Cargo.toml")
+            .expect("cargo runs the tests in the directory of Cargo.toml");
+        assert_eq!(
+            check(file.as_fd()),
+            Check::Unknown,
+            "a file is not a socket"
+        );
     }
 
     fn gone_after(checks: &[Check]) -> bool {

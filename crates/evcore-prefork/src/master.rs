@@ -246,7 +246,10 @@ impl<'a, S: Spawn> Master<'a, S> {
     fn abandon(&mut self, row: usize) {
         let slots: Vec<Slot> = self.children.in_row(row).map(|(slot, _)| slot).collect();
         for slot in slots {
-            let child = self.children.remove(slot).expect("it was there just now");
+            let child = self
+                .children
+                .remove(slot)
+                .expect("the worker was there just now");
             self.ended(slot, &child, ExitCause::Abandoned, Some(Stop::Fast));
         }
     }

@@ -8,7 +8,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 /// A signal ends the pause.
 pub(crate) fn pause() {
-    let time = Timespec::try_from(PAUSE).expect("a moment fits");
+    let time = Timespec::try_from(PAUSE).expect("100 ms fit");
     // The result does not matter, because the caller tries again in any case.
     let _ = poll(&mut [], Some(&time));
 }

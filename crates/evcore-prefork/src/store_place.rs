@@ -22,7 +22,8 @@ pub(crate) struct StorePlace {
 impl StorePlace {
     /// Stores the report of this process, a descriptor store.
     pub(crate) fn report(&self, counts: KeptCounts) {
-        let number = |count| u32::try_from(count).expect("a table has fewer descriptors");
+        let number =
+            |count| u32::try_from(count).expect("a descriptor table has fewer than 2^32 entries");
         self.taken.store(number(counts.taken), Release);
         self.lost.store(number(counts.lost), Release);
         self.has_report.store(1, Release);

@@ -84,7 +84,7 @@ pub(crate) fn begin(
 ) -> io::Result<&'static [AtomicU8]> {
     let most = getrlimit(Resource::Nofile).maximum;
     let most = most.unwrap_or(DESCRIPTORS_MAX).clamp(4, DESCRIPTORS_MAX);
-    let most = usize::try_from(most).expect("it is below the limit");
+    let most = usize::try_from(most).expect("the number is at most DESCRIPTORS_MAX");
     let marks = shared_slice::<AtomicU8>(most)?;
     let worker_end = pidfd_open(getpid(), PidfdFlags::empty())?;
     if clone_with_descriptors(&place.pid)? {
@@ -196,7 +196,8 @@ fn connection(number: RawFd) -> Option<OwnedFd> {
     // SAFETY: it is borrowed for these calls, which fail if it is not open.
     let fd = unsafe { BorrowedFd::borrow_raw(number) };
     if socket_type(fd) != Ok(SocketType::STREAM) || getpeername(fd).is_err() {
-        let number = u32::try_from(number).expect("a marked one is not negative");
+        let number =
+            u32::try_from(number).expect("the number of a marked descriptor is not negative");
         let _ = close(number..=number);
         return None;
     }

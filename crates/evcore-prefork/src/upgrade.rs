@@ -224,7 +224,7 @@ impl Binary {
         report(&Upgrade::Starting);
         match self.spawn() {
             Ok(child) => {
-                let pid = NonZeroU32::new(child.id()).expect("a process has a number");
+                let pid = NonZeroU32::new(child.id()).expect("a process id is not 0");
                 self.child = Some(child);
                 report(&Upgrade::Started(pid));
             }

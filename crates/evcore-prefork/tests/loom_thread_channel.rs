@@ -201,7 +201,10 @@ impl Steps {
                 }
             };
             assert_eq!(cause, ExitCause::Exited(7));
-            assert!(model.channel.is_ready(), "it was ready before its end");
+            assert!(
+                model.channel.is_ready(),
+                "the worker was ready before its end"
+            );
             assert_eq!(model.channel.take_end(), None);
             model.read_done();
         });

@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_new_file_replaces_an_old_one_and_a_failure_leaves_it() {
+    fn a_new_file_replaces_an_old_one_and_a_failure_keeps_the_old_one() {
         let directory = Scratch::new("recording-file");
         let path = directory.file("recording");
         std::fs::write(&path, "old").unwrap();

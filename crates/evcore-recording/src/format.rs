@@ -158,7 +158,7 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_are_calls_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..100)) {
+        fn decoding_any_bytes_does_not_panic(bytes in prop::collection::vec(any::<u8>(), 0..100)) {
             let _ = decode(&bytes);
         }
     }

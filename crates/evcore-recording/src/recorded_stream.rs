@@ -283,7 +283,7 @@ pub(crate) fn part_of_file(offset: u64, count: usize) -> [u8; 16] {
 
 /// The same error, as far as a recording keeps it.
 fn clone(error: &io::Error) -> io::Error {
-    let number = i32::try_from(-number_of(error)).expect("it was one");
+    let number = i32::try_from(-number_of(error)).expect("an error number fits an i32");
     io::Error::from_raw_os_error(number)
 }
 

@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_or_damaged_recording_is_read_up_to_there() {
+    fn a_cut_or_damaged_recording_is_read_up_to_the_damage() {
         let writer = three_turns();
         let whole = Recording::read(writer.bytes()).unwrap();
         for length in 0..BYTES {

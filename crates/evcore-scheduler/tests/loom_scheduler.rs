@@ -102,7 +102,7 @@ fn dropping_ends_the_thread_in_every_interleaving() {
 }
 
 #[test]
-fn a_job_runs_or_is_cancelled_but_never_both() {
+fn a_cancelled_job_runs_in_no_interleaving() {
     loom::model(|| {
         let scheduler = Scheduler::new().unwrap();
         let runs = Runs::default();

@@ -27,7 +27,7 @@ fn names(receiver: &Receiver<&'static str>) -> Vec<&'static str> {
 }
 
 #[test]
-fn jobs_run_when_the_time_is_moved_in_the_order_of_their_times() {
+fn moving_the_time_runs_jobs_in_the_order_of_their_times() {
     let (scheduler, mut time) = Scheduler::manual();
     let (job, ran) = recorder();
     scheduler.after(3 * SECOND, job("third"));
@@ -136,7 +136,7 @@ fn the_panic_of_a_job_resumes_after_the_other_jobs() {
     let panicking = scheduler.every(SECOND, |_| resume_unwind(Box::new("planted")));
     scheduler.after(2 * SECOND, job("another"));
     let panicked = catch_unwind(AssertUnwindSafe(|| time.advance(5 * SECOND)));
-    let payload = panicked.expect_err("it resumes the panic");
+    let payload = panicked.expect_err("advance resumes the panic");
     assert_eq!(payload.downcast_ref(), Some(&"planted"));
     assert_eq!(names(&ran), ["another"]);
     assert!(!panicking.is_scheduled());

@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_header_that_is_there_gives_the_address_at_once() {
+    fn a_header_that_has_arrived_gives_the_address_at_once() {
         let mut server = Server::new(BackendKind::Poll, "127.0.0.0/8");
         let mut balancer = server.connect();
         balancer
@@ -223,7 +223,11 @@ mod tests {
         let client = server.next_client();
         assert_eq!(client.peer, SocketAddr::from(([192, 0, 2, 1], 56324)));
         assert_eq!(received(&client), b"GET");
-        assert_eq!(server.ev.stats().active, 0, "it was not registered");
+        assert_eq!(
+            server.ev.stats().active,
+            0,
+            "the connection was not registered"
+        );
     }
 
     #[test]
@@ -247,7 +251,11 @@ mod tests {
                 "{backend}"
             );
             assert_eq!(received(&client), b"GET", "{backend}");
-            assert_eq!(server.ev.stats().active, 0, "it belongs to the program");
+            assert_eq!(
+                server.ev.stats().active,
+                0,
+                "the connection belongs to the program"
+            );
         }
     }
 

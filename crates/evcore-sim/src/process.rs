@@ -260,7 +260,7 @@ impl Process {
     ///
     /// # Panics
     ///
-    /// If the process is dead or has no free descriptor.
+    /// If the process is dead or has not two free descriptors.
     #[must_use]
     pub fn channel_pair(&self) -> (SimDescriptor, SimDescriptor) {
         let pair = self.sim.state().channel_pair(self.id);

@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn no_fault_occurs_that_is_left_out_or_late() {
+    fn a_fault_that_is_left_out_or_late_is_not_permitted() {
         let until = Restriction {
             faults_until_ns: Some(5),
             ..Restriction::NONE

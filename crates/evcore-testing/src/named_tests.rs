@@ -49,7 +49,7 @@ mod tests {
     fn passes() {}
 
     fn fails() {
-        panic!("as it must");
+        panic!("this test fails on purpose");
     }
 
     #[test]

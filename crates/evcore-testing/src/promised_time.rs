@@ -53,7 +53,7 @@ pub fn assert_within(what: &str, promised: Duration, since: Instant) {
     let took = since.elapsed();
     if took > promised + SLICE {
         let most = longest(promised, threads_per_processor());
-        assert!(took <= most, "{what}: after {took:?}, of {most:?} at most");
+        assert!(took <= most, "{what}: took {took:?}; the limit is {most:?}");
     }
 }
 
@@ -85,7 +85,7 @@ fn attempts(
             return result.unwrap_or_else(|failure| panic!("{failure}"));
         }
         report_late(&format!(
-            "attempt {nth} took {took:?}, of {limit:?} at most"
+            "attempt {nth} took {took:?}; the limit is {limit:?}"
         ));
     }
     panic!("{ATTEMPTS_MAX} attempts took more than {limit:?} each");
@@ -111,7 +111,7 @@ mod tests {
             || results.next().expect("the third is in time"),
             |line| listed.push(line.to_owned()),
         );
-        let line = |nth| format!("attempt {nth} took 1.5s, of 1s at most");
+        let line = |nth| format!("attempt {nth} took 1.5s; the limit is 1s");
         assert_eq!(listed, [line(1), line(2)]);
         assert_eq!(results.next(), None);
     }

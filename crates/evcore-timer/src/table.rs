@@ -294,7 +294,9 @@ fn ready_at_ns(now_ns: u64, after: Duration, added_ns: u64) -> u64 {
 #[cold]
 #[inline(never)]
 fn no_such_timer(timer: Timer, per_index: u8) -> ! {
-    panic!("{timer:?}: a token or index has {per_index} timers, as many as were asked for")
+    panic!(
+        "{timer:?}: a token or index has {per_index} timers, the number that the table or loop was built with"
+    )
 }
 
 #[cold]

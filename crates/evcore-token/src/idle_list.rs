@@ -298,7 +298,7 @@ mod tests {
     proptest! {
         /// Connections within the grace wait. Connections that exceed it by a period do not.
         #[test]
-        fn a_shutdown_evicts_what_is_older_than_the_grace(
+        fn a_shutdown_evicts_connections_idle_longer_than_the_grace(
             touches in prop::collection::vec((0..20_u32, 0..400_u64, any::<bool>()), 0..100),
             grace_ns in 1..2000_u64,
             later_ns in 0..3000_u64,

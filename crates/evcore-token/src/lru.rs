@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_stops_at_the_expected_ids_from_any_first_id() {
+    fn a_high_first_id_reserves_the_expected_number_of_ids() {
         let mut list = LruList::with_expected(1000);
         list.touch(900);
         assert_eq!(list.links.capacity(), 1000);

@@ -168,7 +168,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_write_to_the_descriptor_is_a_wake_once_it_is_lent() {
+    fn every_wake_up_is_a_wake_once_the_descriptor_is_lent() {
         let channel = WakeChannel::new().unwrap();
         let mut requests = Requests::new(|| {});
         let handle = Handle::new(channel.waker(), requests.requester());

@@ -23,8 +23,8 @@
 //! use rustls::ServerConnection;
 //! use std::io::{self, ErrorKind, Read, Write};
 //!
-//! /// Sends back what arrives, until that would block. The end of the stream is
-//! /// an error, too.
+//! /// Sends back the bytes that arrive, until a call would block. The end of the
+//! /// stream is an error, too.
 //! fn echo(
 //!     stream: &mut EdgeStream,
 //!     tls: &mut ServerConnection,

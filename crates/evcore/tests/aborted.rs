@@ -102,7 +102,11 @@ fn a_listener_that_only_loses_connections_is_suspended() {
         turn(&mut ev);
         assert!(!ev.stats().listening);
     }
-    assert_eq!(script.calls.get(), calls, "it is left alone");
+    assert_eq!(
+        script.calls.get(),
+        calls,
+        "a suspended listener is not tried"
+    );
 
     // From now on, accepting succeeds.
     script.losses.set(calls);

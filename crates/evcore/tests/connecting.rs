@@ -42,7 +42,7 @@ fn a_connection_that_is_not_made_in_time_is_closed() {
 }
 
 #[test]
-fn a_connection_that_is_made_in_time_disarms_the_timer() {
+fn the_timer_of_a_connection_made_in_time_can_be_disarmed() {
     for kind in &BackendKind::usable() {
         let listener = Listener::bind("127.0.0.1:0").unwrap();
         let mut ev = EventLoop::builder().poller(*kind).build().unwrap();

@@ -108,7 +108,7 @@ impl Fixture {
         self.ev.wait().unwrap();
         while let Some(step) = self.ev.next_step() {
             let Step::Ready(_, ready) = step else {
-                panic!("{}: an edge was missed, but {step:?} came", self.kind);
+                panic!("{}: {step:?} came, so an edge was missed", self.kind);
             };
             self.stream.on_ready(ready);
         }

@@ -180,7 +180,7 @@ fn a_process_that_stays_exhausted_evicts_more_in_each_turn() {
     assert_eq!(worker.turns(4).evicted, idle);
     assert_eq!(worker.ev.stats().accept_pauses, 4);
     worker.turns(10);
-    assert_eq!(worker.ev.stats().accept_pauses, 4, "it pauses now");
+    assert_eq!(worker.ev.stats().accept_pauses, 4, "accepting is paused");
     assert!(!worker.ev.stats().listening);
 }
 

@@ -81,7 +81,7 @@ fn clients_are_spread_evenly_on_every_backend() {
 }
 
 #[test]
-fn all_places_are_filled_and_the_first_that_becomes_free_too() {
+fn all_slots_are_filled_and_the_first_freed_slot_too() {
     for kind in &BackendKind::usable() {
         let (mut workers, address) = two_workers(*kind, 5);
         let mut clients: Vec<_> = (0..11)
@@ -111,7 +111,8 @@ fn all_places_are_filled_and_the_first_that_becomes_free_too() {
 #[test]
 fn a_client_of_a_worker_that_shuts_down_is_found_by_another() {
     if !BackendKind::available().contains(&BackendKind::Epoll) {
-        return; // Only epoll has both exclusive wake-ups and edges.
+        evcore_testing::not_run("only epoll has both exclusive wake-ups and edges");
+        return;
     }
     let ([mut leaves, mut stays], address) = two_workers(BackendKind::Epoll, 1000);
     let mut clients = Vec::new();

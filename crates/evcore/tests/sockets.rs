@@ -228,7 +228,7 @@ fn tokens_that_are_posted_once_each_are_delivered_once_each() {
 }
 
 #[test]
-fn posts_that_race_with_the_end_are_refused() {
+fn posts_after_the_loop_is_dropped_are_refused() {
     for kind in &BackendKind::usable() {
         let mut ev = guarded(EventLoop::builder().poller(*kind));
         let token = ev.add_unwatched().unwrap();
@@ -336,7 +336,9 @@ fn two_loops_with_a_lock_serve_every_client_once() {
                                 assert_eq!(new.stream.send(b"served").unwrap(), 6);
                                 served.fetch_add(1, Ordering::AcqRel);
                             }
-                            Step::Woken => assert_ne!(mutex.owner(), Some(me), "kept the lock"),
+                            Step::Woken => {
+                                assert_ne!(mutex.owner(), Some(me), "the loop kept the lock");
+                            }
                             step => panic!("{step:?}"),
                         }
                     }

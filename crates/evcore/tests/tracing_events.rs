@@ -134,7 +134,7 @@ fn a_scripted_turn_emits_the_expected_events() {
 }
 
 #[test]
-fn debug_has_connections_and_plans_only() {
+fn at_debug_only_events_of_that_level_are_emitted() {
     let events = events(Level::DEBUG);
     assert_eq!(events.len(), 10, "{events:#?}");
     assert!(events.iter().all(|event| event.starts_with("DEBUG ")));

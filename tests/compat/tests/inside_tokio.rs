@@ -134,7 +134,7 @@ fn a_loop_inside_tokio_serves_clients_of_the_same_thread() {
         Ok(())
     };
     run(async { tokio::try_join!(serving, connecting) })
-        .expect("it is not lost")
+        .expect("no wake-up is lost")
         .unwrap();
 }
 
@@ -148,7 +148,7 @@ fn a_timer_of_the_loop_ends_the_sleep_in_tokio() {
         assert!(matches!(step, Step::Expired(expired, Timer::READ) if expired == token));
         Ok(false)
     });
-    run(driving).expect("it is not lost").unwrap();
+    run(driving).expect("no wake-up is lost").unwrap();
     assert!(ev.clock().monotonic_ms() >= deadline_ms, "early");
 }
 
@@ -171,7 +171,7 @@ fn a_handle_wakes_a_loop_that_sleeps_in_tokio() {
         Ok(())
     };
     run(async { tokio::try_join!(driving, waking) })
-        .expect("it is not lost")
+        .expect("no wake-up is lost")
         .unwrap();
     assert!(woken.get());
 }

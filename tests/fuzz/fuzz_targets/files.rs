@@ -34,7 +34,7 @@ fn check_name(encoded: &[u8]) {
     let empty = components.filter(|part| part.is_empty()).count();
     assert!(
         empty <= 1,
-        "the one after a slash at the end, or the name is empty"
+        "only the component after a trailing slash, or that of an empty name, may be empty"
     );
     let encoded = name.iter().map(|byte| match byte {
         b'/' => "/".to_owned(),

@@ -13,7 +13,7 @@
 #![allow(
     dead_code,
     unreachable_pub,
-    reason = "the files of evcore-serve have what its other files use"
+    reason = "the files of evcore-serve have items that only its other files use"
 )]
 
 #[path = "../../../crates/evcore-serve/src/arrival.rs"]
@@ -241,8 +241,8 @@ fn a_client_is_lost_only_with_the_worker_that_owns_it() {
 }
 
 #[test]
-fn without_kills_no_client_is_lost() {
-    check("without_kills_no_client_is_lost", 0..100, |sim| {
+fn under_lossless_faults_no_client_is_lost() {
+    check("under_lossless_faults_no_client_is_lost", 0..100, |sim| {
         let faults = Faults::lossless().without(Fault::Pause);
         let (clients, totals) = run(sim, faults);
         for client in &clients {

@@ -93,7 +93,7 @@ fn clients_are_accepted_one_after_another() {
 }
 
 #[test]
-fn nothing_is_accepted_that_nobody_awaits() {
+fn no_client_is_accepted_that_no_task_awaits() {
     let mut runtime = Runtime::new().unwrap();
     let (listener, client) = runtime
         .block_on(async {
@@ -149,7 +149,7 @@ fn an_accept_waits_for_room_that_was_taken_while_it_waited() {
 }
 
 #[test]
-fn listeners_get_the_room_of_a_full_loop_by_turns() {
+fn listeners_get_the_room_of_a_full_loop_alternately() {
     const CLIENTS: usize = 20;
     let ev = EventLoop::builder().connections(3).build().unwrap();
     let test = async {
@@ -195,7 +195,7 @@ impl Wake for DropsStream {
 }
 
 #[test]
-fn a_waker_that_waits_for_room_may_drop_a_stream() {
+fn a_waker_woken_for_room_may_drop_a_stream() {
     let ev = EventLoop::builder().connections(3).build().unwrap();
     let test = async {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -37,7 +37,7 @@ fn a_sleep_counts_from_its_call_and_not_from_the_turn() {
 }
 
 #[test]
-fn a_sleep_until_the_past_ends_at_once() {
+fn a_sleep_until_the_past_ends() {
     block_on(async {
         let deadline = now();
         yield_now().await;
@@ -239,7 +239,7 @@ fn a_sleep_that_is_replaced_as_it_ends_does_not_end_its_successor() {
 }
 
 #[test]
-fn many_sleeps_end_together() {
+fn many_sleeps_with_one_deadline_all_end() {
     block_on(async {
         let ended = Rc::new(Cell::new(0));
         let deadline = now() + 5 * MS;

@@ -200,8 +200,8 @@ proptest! {
             if let Some(slack) = lock_slack(policy, exclusive).filter(|_| !notified) {
                 let is_near = slack.is_near(load, view.least_loaded);
                 let may_hold = turn.lock_is_free && !load.is_full();
-                prop_assert!(!late && is_near || !expected.stands, "it yields");
-                prop_assert!(late || !is_near || expected.holds_lock == may_hold, "it stays");
+                prop_assert!(!late && is_near || !expected.stands, "the plan of a worker that yields stands");
+                prop_assert!(late || !is_near || expected.holds_lock == may_hold, "a worker near the lowest load takes the lock if it can");
             }
             worker.release_lock();
         }
@@ -244,7 +244,7 @@ fn the_second_long_turn_ends_the_plan_and_makes_the_worker_late() {
         (is_kept, member.is_late.load(Relaxed))
     };
     assert_eq!(turn(0, 0), (false, false));
-    assert_eq!(turn(50 * MS, 50 * MS), (true, false), "a single one");
+    assert_eq!(turn(50 * MS, 50 * MS), (true, false), "a single long turn");
     assert_eq!(turn(100 * MS + 1, 20 * MS), (false, true));
     // The lateness lasts for eight times the length of the long turns: until 50 + 8 * 50 + 8 * 20 =
     // 610 ms. The plan ends with it.

@@ -42,7 +42,7 @@ fn joined<const N: usize>(loads: [Load; N]) -> (WorkerGroup, [Member; N]) {
 
 fn is_woken(member: &Member) -> bool {
     let Some(Notifier::Descriptor(fd)) = member.notifier() else {
-        panic!("the group is notified");
+        panic!("the member has no descriptor as its notifier");
     };
     let mut fds = [PollFd::new(&fd, PollFlags::IN)];
     poll(&mut fds, Some(&Timespec::default())).unwrap() == 1
@@ -86,7 +86,7 @@ fn the_pending_member_is_the_least_loaded_that_has_not_answered() {
 }
 
 #[test]
-fn of_members_with_equal_loads_each_notifies_the_next() {
+fn of_members_with_equal_loads_each_chooses_the_next() {
     let (_group, members) = joined([load(1); 4]);
     let least = members
         .each_ref()
@@ -95,7 +95,7 @@ fn of_members_with_equal_loads_each_notifies_the_next() {
 }
 
 #[test]
-fn a_member_that_has_not_synced_is_not_notified() {
+fn a_member_that_has_not_synced_is_not_chosen() {
     let (group, [one]) = joined([load(0)]);
     drop(group);
     assert_eq!(one.sync(load(0)).least_loaded, None);
@@ -116,7 +116,7 @@ fn a_member_is_alone_while_no_other_is_a_member() {
         drop(another);
         assert!(one.sync(load(0)).alone);
         mem::forget(group.join(id(slot)));
-        assert!(!one.sync(load(0)).alone, "its death was not released");
+        assert!(!one.sync(load(0)).alone, "the dead member was not released");
         assert!(group.release_dead(id(slot)));
         assert!(one.sync(load(0)).alone);
     }
@@ -150,7 +150,10 @@ fn a_notification_wakes_the_member_until_it_is_answered() {
     two.clear_notifier();
     assert!(!is_woken(&two) && two.is_notified());
     one.notify(two.id());
-    assert!(!is_woken(&two), "it has not answered the first one");
+    assert!(
+        !is_woken(&two),
+        "the member has not answered the first notification"
+    );
     assert!(two.sync(load(0)).notified);
     assert!(!two.is_notified());
     assert!(!two.sync(load(0)).notified, "it has answered");
@@ -343,7 +346,10 @@ fn a_member_has_the_policy_of_its_group() {
 fn the_members_of_a_group_have_descriptors_and_see_each_other() {
     let (_group, [one, two]) = joined([load(0), load(1)]);
     assert!(one.in_group() && two.in_group());
-    let peer = two.sync(load(1)).least_loaded.expect("it sees the other");
+    let peer = two
+        .sync(load(1))
+        .least_loaded
+        .expect("a member sees the other one");
     assert_eq!(peer.id, one.id());
 }
 
@@ -382,7 +388,7 @@ fn late_and_full_members_choose_a_late_one_if_no_other_has_room() {
     assert_eq!(
         one.sync(load(0)).least_loaded,
         None,
-        "it hands nothing over"
+        "a member on time hands nothing over to a late one"
     );
     assert_eq!(one.sync(FULL).least_loaded, peer(1, 1));
     one.set_late(true);

@@ -228,7 +228,7 @@ impl Act {
         worker: Option<Worker>,
         turns: usize,
     ) -> Worker {
-        let member = || worker.expect("it is a member");
+        let member = || worker.expect("a worker with this act is a member");
         let mut worker = match self {
             Joins(active) => Worker::new(server, slot, active),
             _ => member(),
@@ -279,5 +279,5 @@ fn settle(server: &Server, workers: &mut [Worker]) {
             return;
         }
     }
-    panic!("the workers do not come to rest");
+    panic!("the workers do not fall asleep");
 }

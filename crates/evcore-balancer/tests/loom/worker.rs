@@ -162,7 +162,7 @@ impl Worker {
     }
 
     fn member(&self) -> &Member {
-        self.member.as_ref().expect("it has not left")
+        self.member.as_ref().expect("the worker has not left")
     }
 
     fn plan(&mut self) {
@@ -180,7 +180,7 @@ impl Worker {
             in_group: true,
             ..Inputs::at(self.now)
         };
-        let member = self.member.as_ref().expect("it has not left");
+        let member = self.member.as_ref().expect("the worker has not left");
         member.add_clients(inputs.accepted);
         let sync = || self.server.seen(self.slot, member.sync(load));
         let plan = self.balancer.plan(&inputs, || member.try_lock(), sync);

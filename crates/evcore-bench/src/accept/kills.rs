@@ -113,5 +113,5 @@ fn settled_front(server: &Server) -> u32 {
 
 fn wait_until_whole(server: &Server) {
     let is_whole = pace::until(|| server.is_whole());
-    assert!(is_whole, "the dead are not replaced");
+    assert!(is_whole, "a worker that died was not replaced");
 }

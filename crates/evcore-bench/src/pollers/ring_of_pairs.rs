@@ -98,7 +98,7 @@ fn read_byte(fd: &OwnedFd) {
     let place = std::ptr::from_mut(&mut byte).cast();
     // SAFETY: there is a place for one byte.
     let read = unsafe { libc::read(fd.as_raw_fd(), place, 1) };
-    assert_eq!(read, 1, "it was no event");
+    assert_eq!(read, 1, "the pair has no byte");
 }
 
 #[inline]

@@ -306,7 +306,7 @@ fn a_refusal_that_was_not_read_is_taken_back_too() {
 }
 
 #[test]
-fn nothing_of_an_unclaimed_channel_stays_in_the_mailbox() {
+fn no_connection_of_an_unclaimed_channel_stays_in_the_mailbox() {
     let _exclusive = exclusive();
     let (address, mut mailbox) = Mailbox::pair(VERSION).unwrap();
     let mut sender = Sender::open(&address, VERSION).unwrap();
@@ -361,7 +361,7 @@ fn another_version_is_refused_by_both_sides() {
 }
 
 #[test]
-fn a_reader_that_never_acknowledges_loses_nothing() {
+fn a_sender_stops_at_16_unacknowledged_batches() {
     let _exclusive = exclusive();
     let (mut sender, mut receiver) = channel();
     let (mut rest, _clients) = connections(0..20);

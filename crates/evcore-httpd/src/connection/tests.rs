@@ -80,7 +80,7 @@ impl Fixture {
         let mut fixture = Self {
             ev,
             scoreboard,
-            token: added.expect("the first"),
+            token: added.expect("the loop has room for a token"),
             time,
             others_reserved: 0,
             client: Client::default(),
@@ -138,7 +138,7 @@ impl Fixture {
 
     fn close(&mut self) {
         let connection = self.connection.take();
-        let mut connection = connection.expect("it was just called");
+        let mut connection = connection.expect("the connection was just called, so it is open");
         connection.release(self.token, &mut self.shared);
         self.ev.remove(self.token);
     }

@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_range_behind_the_end_is_unsatisfiable() {
+    fn a_range_beyond_the_end_is_unsatisfiable() {
         for value in [
             "bytes=10-",
             "bytes=10-20",

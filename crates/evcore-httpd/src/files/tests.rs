@@ -15,8 +15,8 @@ use proptest::prelude::*;
 use super::*;
 
 pub(crate) fn open_file() -> Arc<OpenFile> {
-    let file = File::open("Cargo.toml").expect("cargo runs the tests beside it");
-    let found = Found::of(&file).expect("it can be looked at");
+    let file = File::open("Cargo.toml").expect("cargo runs the tests in the crate's directory");
+    let found = Found::of(&file).expect("it has metadata");
     let found = found.expect("it is not a directory");
     Arc::new(OpenFile::new(file, found, b"a", i64::MAX))
 }
@@ -349,8 +349,9 @@ fn the_entity_tag_changes_with_the_time_of_modification() {
     let mut tags = Vec::new();
     for content in ["one", "two", "three"] {
         fs::write(tree.scratch.file("top/a"), content).expect("the directory is ours");
-        let seconds = tags.len() as u64;
-        let modified = SystemTime::UNIX_EPOCH + Duration::new(7, 0) + Duration::from_nanos(seconds);
+        let nanoseconds = tags.len() as u64;
+        let modified =
+            SystemTime::UNIX_EPOCH + Duration::new(7, 0) + Duration::from_nanos(nanoseconds);
         set_modified(&tree, modified);
         let file = tree.files(true).find("/files/a", &Clock::system());
         let file = file.expect("a file");

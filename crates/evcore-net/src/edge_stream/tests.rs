@@ -82,7 +82,7 @@ fn ready(data: usize, room: usize) -> (EdgeStream<Fake, u8>, Loop) {
 }
 
 fn assert_blocks<R>(result: &io::Result<R>) {
-    assert!(would_block(result), "it does not block");
+    assert!(would_block(result), "the call does not block");
 }
 
 #[test]

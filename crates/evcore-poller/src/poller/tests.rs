@@ -87,7 +87,7 @@ impl FakeBackend {
     fn state(&self) -> MutexGuard<'_, FakeState> {
         self.state
             .lock()
-            .expect("no test panics while it is locked")
+            .expect("no test panics while the state is locked")
     }
 
     fn record(&self, key: u64, call: Call) -> Result<()> {
@@ -201,7 +201,7 @@ impl Fixture {
     fn state(&self) -> MutexGuard<'_, FakeState> {
         self.state
             .lock()
-            .expect("no test panics while it is locked")
+            .expect("no test panics while the state is locked")
     }
 
     fn add(&mut self, key: u64, interest: Interest, mode: Mode) -> Result<()> {

@@ -486,7 +486,7 @@ mod tests {
     }
 
     #[test]
-    fn a_set_and_the_next_after_it_poll_the_network() {
+    fn a_new_set_gets_the_busy_poll_parameters() {
         let mut epoll = Epoll::new().expect("epoll");
         let parameters = BusyPoll::new(Duration::from_nanos(49_001))
             .budget(16)

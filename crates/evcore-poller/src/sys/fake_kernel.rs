@@ -208,7 +208,7 @@ impl Machine {
             }
         }
         if count == 0 {
-            let timeout = timeout.expect("something that ends this wait");
+            let timeout = timeout.expect("a wait without a timeout needs a ready file");
             self.waited = self.waited.saturating_add(timeout);
         }
         Ok(count)

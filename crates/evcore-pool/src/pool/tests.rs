@@ -152,7 +152,9 @@ fn results_that_arrive_within_a_batch_wake_again() {
     submit(&mut pool, 2, || 2);
     eventually("the third job ends", || queued(&pool) == 1);
     for _ in 0..2 {
-        woken.recv_timeout(PATIENCE).expect("each was the first");
+        woken
+            .recv_timeout(PATIENCE)
+            .expect("the first and the third result each wake the loop");
     }
     assert!(pool.next_result().is_some());
     assert!(pool.next_result().is_none(), "the batch has ended");
@@ -203,7 +205,7 @@ fn shutdown_ends_threads_that_are_idle() {
 }
 
 #[test]
-fn a_shutdown_without_a_limit_waits_for_the_job_that_runs() {
+fn a_shutdown_without_a_timeout_waits_for_the_job_that_runs() {
     let (mut pool, _woken) = pool(1, 10);
     let unblock = submit_blocked(&mut pool);
     thread::scope(|scope| {

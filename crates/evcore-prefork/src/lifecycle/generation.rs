@@ -94,7 +94,11 @@ impl Generation {
     pub(crate) fn retry_starts(&mut self) {
         let places = self.places.iter_mut();
         for place in places.filter(|one| one.state == State::CannotStart) {
-            place.fail(place.last_start.expect("it was started"));
+            place.fail(
+                place
+                    .last_start
+                    .expect("a worker that could not start was forked or spawned"),
+            );
         }
     }
 

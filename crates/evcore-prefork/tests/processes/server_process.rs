@@ -176,7 +176,7 @@ impl Server {
             }
             assert!(
                 Instant::now() < deadline,
-                "no other child: {:#?}",
+                "the master has no other child: {:#?}",
                 self.seen
             );
         }

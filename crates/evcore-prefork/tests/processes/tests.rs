@@ -52,7 +52,7 @@ tests! {
     a_worker_that_hangs_is_killed_and_one_that_waits_is_not
     an_unexpected_exit_is_reported_without_a_stop
     an_exit_by_ctrl_c_is_reported_with_a_stop
-    early_crashes_are_replaced_whatever_their_cause
+    workers_that_crash_early_are_replaced_whatever_the_cause
     a_worker_that_exits_with_two_is_not_replaced
     a_worker_that_cannot_start_is_retried_if_another_serves
     when_no_worker_can_start_the_supervisor_returns
@@ -209,7 +209,7 @@ fn an_exit_by_ctrl_c_is_reported_with_a_stop() {
     }
 }
 
-fn early_crashes_are_replaced_whatever_their_cause() {
+fn workers_that_crash_early_are_replaced_whatever_the_cause() {
     let mut server = Server::start("fail at first");
     for status in ["exit status: 0", "exit status: 1", "exit status: 101"] {
         server.expect("started 0");

@@ -41,7 +41,7 @@ fn damage(bytes: &mut [u8], rng: &mut Rng) {
 }
 
 #[test]
-fn a_replay_of_other_results_ends_without_a_panic() {
+fn a_replay_of_damaged_calls_ends_without_a_panic() {
     let (_, whole) = record(BackendKind::usable()[0], Bug::None);
     let mut rng = Rng::new(7);
     let (mut read, mut differ) = (0, 0);

@@ -105,7 +105,7 @@ fn a_replay_takes_the_same_steps_and_sends_the_same() {
 }
 
 #[test]
-fn a_panic_at_a_request_comes_back_ten_of_ten() {
+fn a_panic_at_a_request_comes_back_in_ten_of_ten_replays() {
     let bug = Bug::PanicsAt(123);
     let (recorded, bytes) = record(BackendKind::usable()[0], bug);
     assert_eq!(recorded.requests, 123);
@@ -121,7 +121,7 @@ fn a_panic_at_a_request_comes_back_ten_of_ten() {
 }
 
 #[test]
-fn a_lost_rearm_comes_back_ten_of_ten() {
+fn a_lost_rearm_comes_back_in_ten_of_ten_replays() {
     // At this request, no client has all its answers.
     let bug = Bug::LosesRearmAt(REQUESTS / 2);
     let are_others_served = |log: &Log| log.closed == 4;

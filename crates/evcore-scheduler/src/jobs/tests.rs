@@ -69,7 +69,7 @@ fn a_periodic_job_that_another_holds_up_runs_once() {
 }
 
 #[test]
-fn a_period_beyond_the_last_tick_ends_a_job_held_up() {
+fn a_late_job_ends_if_its_next_run_is_beyond_the_last_tick() {
     let mut jobs = Jobs::new();
     jobs.add(Schedule::Once(1), no_op());
     let schedule = Schedule::Every {

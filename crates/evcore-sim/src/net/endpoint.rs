@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn all_is_taken_once_read_or_on_tcp_once_arrived() {
+    fn a_send_queue_is_empty_after_a_read_or_on_tcp_after_arrival() {
         for (family, takes_unread) in [(Family::Tcp, true), (Family::Unix, false)] {
             let mut end = Endpoint::new(family, 100);
             assert!(end.has_taken_all());

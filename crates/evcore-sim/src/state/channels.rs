@@ -17,14 +17,14 @@ pub(crate) enum Unsent {
 
 impl State {
     pub(crate) fn channel_pair(&mut self, process: u32) -> io::Result<[(Carried, i32); 2]> {
-        self.check_free_descriptor(process)?;
+        self.check_free_descriptors(process, 2)?;
         let pair = self.net.channels.pair().map(Carried::Channel);
         let descriptors = &mut self.processes[process as usize].descriptors;
         Ok(pair.map(|object| (object, descriptors.insert(object.into()))))
     }
 
     pub(crate) fn counter(&mut self, process: u32) -> io::Result<(Carried, i32)> {
-        self.check_free_descriptor(process)?;
+        self.check_free_descriptors(process, 1)?;
         let object = Carried::Counter(self.net.channels.counter());
         let descriptors = &mut self.processes[process as usize].descriptors;
         Ok((object, descriptors.insert(object.into())))
@@ -80,7 +80,7 @@ impl State {
     pub(crate) fn install(&mut self, process: u32, objects: Vec<Carried>) -> Vec<(Carried, i32)> {
         let mut installed = Vec::new();
         for object in objects {
-            if self.check_free_descriptor(process).is_err() {
+            if self.check_free_descriptors(process, 1).is_err() {
                 self.release(object);
                 continue;
             }

@@ -60,7 +60,7 @@ impl State {
         process: u32,
         to: SocketAddr,
     ) -> Result<(EndpointId, i32), (&'static str, io::Error)> {
-        let has_room = self.check_free_descriptor(process);
+        let has_room = self.check_free_descriptors(process, 1);
         has_room.map_err(|error| ("socket", error))?;
         if self.draw_fault(Fault::NoLocalPort, Subject::Process(process)) {
             return Err(("connect", io::ErrorKind::AddrNotAvailable.into()));
@@ -83,10 +83,10 @@ impl State {
         Ok((id, fd))
     }
 
-    pub(super) fn check_free_descriptor(&self, process: u32) -> io::Result<()> {
+    pub(super) fn check_free_descriptors(&self, process: u32, count: usize) -> io::Result<()> {
         const EMFILE: i32 = 24; // on every Unix
         let caller = &self.processes[process as usize];
-        if caller.is_dead || caller.descriptors.open() >= self.config.max_descriptors {
+        if caller.is_dead || caller.descriptors.open() + count > self.config.max_descriptors {
             return Err(io::Error::from_raw_os_error(EMFILE));
         }
         Ok(())

@@ -23,7 +23,7 @@ impl State {
         process: u32,
         address: SocketAddr,
     ) -> io::Result<(UdpId, i32)> {
-        self.check_free_descriptor(process)?;
+        self.check_free_descriptors(process, 1)?;
         let capacity = self.config.socket_buffer;
         let bound = self.net.udp.bind(address, capacity);
         let id = bound.ok_or(io::ErrorKind::AddrInUse)?;

@@ -18,7 +18,7 @@ use crate::{
 impl State {
     pub(crate) fn new_group(&mut self, policy: Policy, workers: usize) -> u32 {
         self.groups.push(Group::new(policy, workers));
-        u32::try_from(self.groups.len() - 1).expect("there are fewer servers")
+        u32::try_from(self.groups.len() - 1).expect("there are fewer groups")
     }
 
     /// Adds a process to a group. Returns its membership and the descriptor of its notifier.

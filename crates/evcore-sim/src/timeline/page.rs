@@ -110,7 +110,8 @@ const SPAN_KINDS: [SpanKind; 4] = [
 ];
 
 fn split<'a>(text: &'a str, at: &str) -> (&'a str, &'a str) {
-    text.split_once(at).expect("the page has its three lines")
+    text.split_once(at)
+        .expect("the page has its three placeholders")
 }
 
 #[cfg(test)]

@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn sets_of_bits_are_named_as_everywhere() {
+    fn sets_of_bits_are_named_as_in_debug_output() {
         assert_eq!(
             names(Ready::READABLE | Ready::WRITABLE),
             "READABLE|WRITABLE"
@@ -73,13 +73,13 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_the_token_of_the_loop() {
+    fn a_key_is_named_as_a_token_if_it_is_one() {
         assert_eq!(key_name(4_294_967_300), "4v1");
         assert_eq!(key_name(7), "key 7");
     }
 
     #[test]
-    fn a_time_has_no_zeros_at_its_end() {
+    fn a_time_has_no_zeros_at_the_end_of_its_fraction() {
         assert_eq!(seconds(1_500_000_000), "1.5");
         assert_eq!(seconds(120_000_000_000), "120");
         assert_eq!(seconds(1), "0.000000001");

@@ -43,7 +43,7 @@ fn same_levels(simulated: &mut Fixture, real: &mut Fixture, at: &str) {
     while found != expected && Instant::now() < deadline {
         found = real.poll();
     }
-    assert_eq!(found, expected, "{at}: what holds, by side");
+    assert_eq!(found, expected, "{at}: the readiness of each side");
 }
 
 /// Asserts that the real poller reports the edges that the simulated one reports. The real poller

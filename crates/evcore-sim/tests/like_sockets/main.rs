@@ -76,7 +76,7 @@ fn a_close_with_unread_bytes_is_a_reset() {
 }
 
 #[test]
-fn sending_to_a_closed_peer_works_once() {
+fn sending_to_a_closed_peer_works_at_most_once() {
     let scenario = [
         Op::Close(Far),
         Op::Send(Near, 1),

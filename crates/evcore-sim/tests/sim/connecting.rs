@@ -149,6 +149,17 @@ fn a_connect_without_a_local_port_fails_at_once() {
 }
 
 #[test]
+#[should_panic(expected = "the process has free descriptors")]
+fn a_channel_pair_takes_two_descriptors() {
+    let sim = Sim::new(1);
+    sim.set_config(SimConfig {
+        max_descriptors: 1,
+        ..SimConfig::default()
+    });
+    let _ = sim.process().channel_pair();
+}
+
+#[test]
 fn a_connect_without_a_free_descriptor_fails_at_once() {
     let sim = sim_with(7, &[]);
     sim.set_config(SimConfig {

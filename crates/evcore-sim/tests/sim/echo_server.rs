@@ -198,7 +198,9 @@ impl Edges {
             Bug::ForgottenRearm | Bug::ShortReadMeansDrained => {
                 Self::ByHand(EdgesByHand::add(ev, stream, bug))
             }
-            _ => Self::Kept(EdgeStream::add(ev, stream).expect("the loop stops accepting before")),
+            _ => Self::Kept(
+                EdgeStream::add(ev, stream).expect("the loop stops accepting at its limit"),
+            ),
         }
     }
 

@@ -20,7 +20,7 @@ impl EdgesByHand {
         let token = ev.add(&stream, Interest::BOTH, Mode::Edge);
         Self {
             stream,
-            token: token.expect("the loop stops accepting before"),
+            token: token.expect("the loop stops accepting at its limit"),
             is_readable: false,
             bug,
         }

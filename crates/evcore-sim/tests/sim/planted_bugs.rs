@@ -120,7 +120,7 @@ fn a_half_close_taken_for_the_end_is_found_within_4_seeds() {
 }
 
 #[test]
-fn spurious_readiness_as_the_end_is_found_within_60_seeds() {
+fn spurious_readiness_taken_for_the_end_is_found_within_60_seeds() {
     assert_found(Bug::SpuriousReadinessMeansEnd, 60, lost_clients);
 }
 

@@ -120,7 +120,7 @@ fn an_interrupted_wait_is_a_turn_without_steps() {
     ev.wait().unwrap();
     assert!(
         matches!(ev.next_step(), Some(Step::Woken)),
-        "it was not lost"
+        "the next wait reports the wake-up"
     );
 }
 

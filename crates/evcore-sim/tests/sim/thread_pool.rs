@@ -211,7 +211,7 @@ impl App for Busy {
 }
 
 #[test]
-fn the_jobs_of_a_killed_worker_do_not_run() {
+fn a_killed_worker_loses_at_most_the_results_of_its_pool() {
     let sim = Sim::new(7);
     sim.set_faults(Faults::none().with(Fault::Kill, Probability::one_in(100)));
     let (ran, results) = (Arc::default(), Rc::default());
@@ -219,7 +219,7 @@ fn the_jobs_of_a_killed_worker_do_not_run() {
     let start = move |process: &Process, _| Busy::new(process, &jobs, &taken);
     let mut workers = Workers::new(&sim, 2, start);
     workers.run_for(Duration::from_secs(10));
-    let kills = u32::try_from(sim.fault_count(Fault::Kill)).expect("some");
+    let kills = u32::try_from(sim.fault_count(Fault::Kill)).expect("there are few kills");
     let (ran, results) = (ran.load(Relaxed), *results.borrow());
     assert!(kills > 5 && ran > 1_000, "{kills} kills, {ran} jobs");
     // A worker that dies loses the results that it has not taken: at most as many as its pool

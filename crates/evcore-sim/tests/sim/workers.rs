@@ -141,7 +141,7 @@ fn a_paused_worker_does_nothing_and_loses_nothing() {
 }
 
 #[test]
-fn a_busy_worker_delays_only_its_own_clients() {
+fn busy_workers_serve_clients_in_parallel() {
     let sim = Sim::new(7);
     sim.set_config(SimConfig {
         step_time: MS * 10..=MS * 10,
@@ -158,7 +158,7 @@ fn a_busy_worker_delays_only_its_own_clients() {
 }
 
 #[test]
-fn a_handle_of_another_worker_ends_a_wait() {
+fn a_handle_ends_the_wait_of_its_worker() {
     let sim = Sim::new(7);
     let counts = Rc::<RefCell<Counts>>::default();
     let shared = Rc::clone(&counts);
@@ -218,7 +218,7 @@ fn exclusive_pollers_that_do_not_sleep_all_report() {
 }
 
 #[test]
-fn one_of_several_exclusive_sleepers_wakes() {
+fn one_of_several_exclusive_pollers_reports_a_client() {
     for (exclusive, woken) in [(true, 1), (false, 4)] {
         let sim = Sim::new(7);
         let processes: Vec<_> = (0..4).map(|_| sim.process()).collect();

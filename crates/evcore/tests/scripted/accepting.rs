@@ -43,7 +43,7 @@ fn a_full_worker_listens_again_at_its_first_free_slot() {
 }
 
 #[test]
-fn in_whichever_phase_a_place_is_freed_the_next_wait_listens() {
+fn in_whichever_phase_a_slot_is_freed_the_next_wait_listens() {
     for policy in [Policy::Off, Policy::mutex()] {
         for freed_after in 0..=4 {
             let mut fixture = Fixture::built(1, |builder, backend| {
@@ -88,7 +88,7 @@ fn a_full_worker_tries_the_lock_again_at_its_first_free_slot() {
     assert_eq!(
         fixture.backend.timeouts().last(),
         Some(&None),
-        "only its own steps free a place"
+        "only its own steps free a slot"
     );
     fixture.pass_ms(500);
     fixture.turn();

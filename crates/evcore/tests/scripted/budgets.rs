@@ -153,7 +153,7 @@ fn with_a_budget_of_one_no_listener_starves() {
 }
 
 #[test]
-fn a_batch_is_no_longer_than_its_budget() {
+fn no_batch_exceeds_its_budget() {
     let mut fixture = fixture(
         0,
         Budgets {
@@ -168,7 +168,7 @@ fn a_batch_is_no_longer_than_its_budget() {
 }
 
 #[test]
-fn every_phase_gets_its_turn_however_small_the_budgets() {
+fn accepts_timers_and_posts_progress_with_the_least_budgets() {
     for budgets in [
         ONE,
         Budgets {

@@ -81,11 +81,15 @@ fn a_full_loop_is_counted_once() {
 }
 
 #[test]
-fn a_client_that_waits_for_the_place_of_an_idle_one_is_counted() {
+fn a_client_that_waits_for_an_idle_connections_slot_is_counted() {
     let mut fixture = Fixture::built(1, |builder, _| builder.connections(1));
     let idle = fixture.join_idle();
     fixture.turn();
-    assert_eq!(fixture.ev.stats().full, 0, "its place is as good as free");
+    assert_eq!(
+        fixture.ev.stats().full,
+        0,
+        "an idle connection's slot counts as free"
+    );
     fixture.connect(0, 1);
     fixture.report_listeners(&[0]);
     assert_eq!(fixture.turn(), [Recorded::Evict(idle)]);

@@ -29,7 +29,7 @@ fn deadlines(fixture: &mut Fixture, token: Token) -> [Option<u64>; 2] {
 }
 
 #[test]
-fn the_deadline_of_a_timer_is_where_it_was_armed_last() {
+fn the_last_call_of_arm_sets_the_deadline() {
     with_each_queue(|mut fixture| {
         let token = fixture.join();
         assert_eq!(deadlines(&mut fixture, token), [None, None]);

@@ -99,7 +99,7 @@ fn with_a_delay_of_zero_no_worker_spins() {
         for _ in 0..1000 {
             // Nothing happens, so each wait lasts as long as it may.
             let timeout = fixture.ev.prepare().unwrap().timeout;
-            let timeout = timeout.unwrap_or_else(|| panic!("without an end: {case:?}"));
+            let timeout = timeout.unwrap_or_else(|| panic!("the wait has no limit: {case:?}"));
             fixture.time.advance(timeout);
             fixture.ev.wait_at_most(Some(timeout)).unwrap();
             assert_eq!(fixture.rest(), []);

@@ -30,11 +30,7 @@ fn an_eighth_of_the_idle_is_evicted_below_a_sixteenth_free() {
     let [mut fixture, _] = room_for(32);
     let idle: Vec<_> = (0..29).map(|_| fixture.join_idle()).collect();
     fixture.connect(0, 1);
-    assert_eq!(
-        turn_with_clients(&mut fixture),
-        [],
-        "three places were free"
-    );
+    assert_eq!(turn_with_clients(&mut fixture), [], "three slots were free");
     fixture.join();
     fixture.connect(0, 1);
     let oldest = [0, 1, 2].map(|at| Recorded::Evict(idle[at]));
@@ -52,17 +48,17 @@ fn nothing_is_evicted_while_no_client_waits() {
         let mut recorded = fixture.turn();
         recorded.extend(fixture.turn());
         assert_eq!(recorded, tokens.map(readable));
-        assert!(fixture.ev.stats().listening, "a place can be made");
+        assert!(fixture.ev.stats().listening, "an eviction can free a slot");
         assert_eq!(
             fixture.backend.timeouts().last(),
             Some(&None),
-            "it does not hurry"
+            "the wait has no limit"
         );
     }
 }
 
 #[test]
-fn recently_used_connections_are_evicted_last_busy_ones_never() {
+fn busy_connections_are_not_evicted_and_recently_used_come_last() {
     for mut fixture in room_for(4) {
         let tokens @ [a, b, c, d] = [(); 4].map(|()| fixture.join_idle());
         assert!(fixture.ev.set_busy(b) && !fixture.ev.set_busy(b));
@@ -74,7 +70,11 @@ fn recently_used_connections_are_evicted_last_busy_ones_never() {
         while fixture.ev.stats().idle > 0 {
             named.extend(turn_with_clients(&mut fixture));
         }
-        assert_eq!(named, [c, d, a].map(Recorded::Evict), "none was closed");
+        assert_eq!(
+            named,
+            [c, d, a].map(Recorded::Evict),
+            "each is evicted once, although none was closed"
+        );
     }
 }
 
@@ -133,7 +133,7 @@ fn a_full_loop_of_idle_connections_makes_room_for_the_backlog() {
         assert_eq!(
             named,
             living[..2],
-            "the oldest each time, and no more than it takes"
+            "the longest idle each time, and no more than needed"
         );
     }
 }
@@ -159,7 +159,7 @@ fn if_all_are_busy_a_client_waits_until_one_is_idle() {
 }
 
 #[test]
-fn a_connection_is_not_evicted_for_one_of_the_same_turn() {
+fn a_connection_is_not_evicted_in_the_turn_that_accepts_it() {
     for mut fixture in room_for(2) {
         fixture.join();
         fixture.connect(0, 2);
@@ -212,8 +212,8 @@ fn evictions_come_after_every_pending_event() {
         while let Some(recorded) = fixture.step() {
             match recorded {
                 Recorded::Ready(token, _) | Recorded::Expired(token, _) => {
-                    assert_eq!(named, [], "this was known before");
-                    assert!(fixture.ev.set_idle(token), "of use, and idle again");
+                    assert_eq!(named, [], "this step is due before the evictions");
+                    assert!(fixture.ev.set_idle(token), "it was used, and is idle again");
                 }
                 Recorded::Evict(token) => named.push(token),
                 recorded => assert_eq!(recorded, Recorded::Woken),
@@ -257,7 +257,11 @@ fn a_connection_with_a_post_over_the_budget_is_not_evicted() {
         post(&mut fixture, b);
         fixture.connect(0, 1);
         fixture.report_listeners(&[0]);
-        assert_eq!(fixture.turn(), [readable(a)], "b was chosen, and has news");
+        assert_eq!(
+            fixture.turn(),
+            [readable(a)],
+            "b was chosen, and has a post"
+        );
         assert!(fixture.ev.is_idle(b));
         assert_eq!(
             turn_with_clients(&mut fixture),

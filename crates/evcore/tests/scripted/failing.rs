@@ -80,7 +80,7 @@ fn if_every_listener_is_refused_no_lock_is_held() {
         fixture.turn();
         assert!(
             !fixture.ev.stats().listening,
-            "a closed descriptor mends nothing"
+            "a closed descriptor does not end a suspension"
         );
 
         fixture.pass_ms(500);
@@ -141,7 +141,7 @@ fn a_failed_removal_ends_listening_and_suspends() {
 
     fixture.leave(token);
     fixture.turn();
-    assert_eq!(fixture.suspended(), [0, 1], "although there is a place");
+    assert_eq!(fixture.suspended(), [0, 1], "although a slot is free");
     fixture.pass_ms(500);
     fixture.turn();
     assert_eq!(fixture.suspended(), []);
@@ -250,7 +250,7 @@ fn if_all_listeners_break_the_loop_does_not_spin() {
         assert_eq!(
             fixture.backend.timeouts().last(),
             Some(&None),
-            "the pause is over"
+            "the suspension is over"
         );
     }
 }

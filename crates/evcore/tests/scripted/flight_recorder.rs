@@ -123,7 +123,7 @@ fn steps(fixture: &Fixture) -> Vec<Recorded> {
 }
 
 #[test]
-fn posts_that_wait_for_the_next_turn_are_recorded() {
+fn posts_of_the_program_for_either_turn_are_recorded() {
     let mut fixture = Fixture::with_instruments(0, InstrumentOptions::new().flight_recorder(1));
     let token = fixture.join();
     for post in [evcore::EventLoop::post, evcore::EventLoop::post_next] {
@@ -158,7 +158,7 @@ fn an_event_of_a_closed_listener_is_recorded() {
 }
 
 #[test]
-fn listeners_that_close_release_the_recorded_lock() {
+fn closing_the_listeners_records_the_release_of_the_lock() {
     let mut fixture = Fixture::built(1, |builder, backend| {
         let builder = builder.policy(Policy::mutex()).group(backend.clone());
         builder.instruments(InstrumentOptions::new().flight_recorder(1))

@@ -68,7 +68,7 @@ fn above_the_slack_a_worker_stops_only_when_another_leads() {
     }
     member.show(Leader::Me, Some(0));
     fixture.turn();
-    assert!(fixture.ev.stats().listening, "it has to");
+    assert!(fixture.ev.stats().listening, "the leader must listen");
     assert_eq!(member.calls(), [Call::Notify(other())]);
 
     member.show(Leader::Other, Some(0));
@@ -279,7 +279,7 @@ fn a_notification_whose_event_is_left_out_is_answered() {
 }
 
 #[test]
-fn without_a_watched_notifier_each_turn_looks_for_one() {
+fn without_a_watched_notifier_turns_look_for_a_notification() {
     let (mut fixture, member) = away();
     // The kernel has refused to watch the notifier.
     report_notifier(&fixture, &member, Ready::ERROR);
@@ -295,7 +295,7 @@ fn without_a_watched_notifier_each_turn_looks_for_one() {
 }
 
 #[test]
-fn a_full_leader_steps_down_and_notifies_one_with_a_free_place() {
+fn a_full_leader_steps_down_and_notifies_a_worker_with_room() {
     let (mut fixture, member) = grouped(2);
     fixture.join();
     fixture.join();
@@ -307,7 +307,7 @@ fn a_full_leader_steps_down_and_notifies_one_with_a_free_place() {
     assert_eq!(
         fixture.backend.timeouts(),
         [None],
-        "only its own steps free a place"
+        "only its own steps free a slot"
     );
     assert_eq!(fixture.ev.stats().notifications, 1);
     // The worker notifies only once, because the other worker now serves the clients.
@@ -395,7 +395,7 @@ fn shutting_down_notifies_another_for_unclaimed_clients() {
 }
 
 #[test]
-fn shutting_down_without_listeners_forwards_notifications() {
+fn a_shutdown_while_not_listening_passes_a_notification_on() {
     for is_notified in [false, true] {
         let (mut fixture, member) = away();
         member.set_notified(is_notified);
@@ -475,7 +475,7 @@ fn a_full_worker_notifies_once_in_all_the_turns_that_it_serves() {
 }
 
 #[test]
-fn in_a_pause_of_its_listeners_a_worker_notifies_once() {
+fn a_worker_whose_listeners_are_suspended_notifies_once() {
     let (mut fixture, member) = grouped(100);
     let served = fixture.join();
     member.show(Leader::None, Some(0));
@@ -493,7 +493,7 @@ fn in_a_pause_of_its_listeners_a_worker_notifies_once() {
     }
     fixture.pass_ms(500 - 3 * 9);
     fixture.turn();
-    assert!(fixture.ev.stats().listening, "the pause is over");
+    assert!(fixture.ev.stats().listening, "the suspension is over");
 }
 
 #[test]

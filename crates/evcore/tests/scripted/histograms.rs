@@ -211,6 +211,6 @@ fn cleared_histograms_record_only_later_values() {
     let all = histograms(&mut fixture);
     assert_eq!(all.timer_lateness_ns().count(), 0);
     assert_eq!(all.events().count(), 1);
-    assert_eq!(all.turn_ns().count(), 1, "it was under way");
+    assert_eq!(all.turn_ns().count(), 1, "this turn had begun before");
     assert_about(all.turn_ns().max(), 2_000_000);
 }

@@ -56,7 +56,7 @@ fn between_ticks_a_deadline_counts_from_the_present_too() {
 }
 
 #[test]
-fn an_update_in_a_timers_handler_lets_none_expire_in_its_turn() {
+fn an_update_by_a_timers_handler_adds_no_timer_to_its_turn() {
     let mut fixture = Fixture::new();
     let tokens = [fixture.join(), fixture.join(), fixture.join()];
     fixture.arm_ms(tokens[0], Timer::READ, 10);

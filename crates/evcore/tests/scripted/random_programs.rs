@@ -221,7 +221,7 @@ impl Run {
                     assert!(matches!(joined, Err(Error::Full { .. })), "{joined:?}");
                     return;
                 }
-                let token = joined.expect("there is a place");
+                let token = joined.expect("a slot is free");
                 assert!(self.tokens.iter().all(|(other, _)| *other != token));
                 self.tokens.push((token, true));
                 self.watched.insert(token);
@@ -448,7 +448,7 @@ impl Run {
         let ends = [self.owed.over_ns, self.owed.grace_ends_ns];
         if let (Some(end_ns), None) = (ends.into_iter().flatten().min(), self.resolution) {
             let left_ns = end_ns.saturating_sub(now_ns);
-            assert!(timeout.expect("it gives up").as_nanos() <= left_ns.into());
+            assert!(timeout.expect("a shutdown has an end").as_nanos() <= left_ns.into());
         }
     }
 
@@ -483,7 +483,7 @@ impl Run {
                 assert!(due_ns <= self.now_ns(), "early");
                 self.expired += 1;
             }
-            Some(recorded) => panic!("{recorded:?} out of nowhere"),
+            Some(recorded) => panic!("{recorded:?} is not expected"),
         }
         true
     }
@@ -516,7 +516,7 @@ impl Run {
         while !self.owed.is_nothing(self.shown_ns()) && !self.is_done() {
             self.takes(&quiet, budgets);
             turns += 1;
-            assert!(turns < 1000, "some of it never comes");
+            assert!(turns < 1000, "an expected step never comes");
         }
     }
 }

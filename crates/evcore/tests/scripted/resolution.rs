@@ -82,7 +82,7 @@ fn a_wait_goes_to_the_next_tick_from_wherever_the_last_ended() {
     assert_eq!(
         timeout(&mut fixture),
         Some(100 * MS),
-        "missed ticks are one"
+        "missed ticks count as one"
     );
 }
 
@@ -236,7 +236,10 @@ fn a_delay_of_the_balancer_ends_although_the_clock_stands() {
     assert!(!fixture.ev.stats().listening);
     fixture.pass_ms(5);
     fixture.wait();
-    assert!(fixture.ev.stats().listening, "it looks");
+    assert!(
+        fixture.ev.stats().listening,
+        "the delay of the balancer is over"
+    );
     assert_eq!(fixture.ev.clock().monotonic_ms(), 0);
 }
 
@@ -267,7 +270,7 @@ fn interrupted_and_failed_waits_do_not_move_the_ticks() {
 }
 
 #[test]
-fn building_a_loop_updates_its_clock() {
+fn building_a_loop_with_a_resolution_updates_its_clock() {
     let time = ManualTimeSource::new();
     let clock = Clock::with_source(time.clone());
     time.advance(5_000 * MS);

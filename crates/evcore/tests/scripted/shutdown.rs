@@ -37,7 +37,7 @@ fn a_loop_is_not_done_before_it_shuts_down() {
         "there is nothing to wait for"
     );
     let sleep = fixture.ev.prepare().unwrap();
-    assert_eq!(sleep.timeout, ZERO, "nor to sleep for");
+    assert_eq!(sleep.timeout, ZERO, "there is nothing to sleep for");
 }
 
 #[test]
@@ -131,7 +131,7 @@ fn a_shutdown_evicts_a_budget_of_idle_connections_a_turn() {
         assert_eq!(fixture.turn(), named);
     }
     assert_eq!(fixture.backend.timeouts(), [ZERO; 3]);
-    assert_eq!(fixture.turn(), [], "each is named once");
+    assert_eq!(fixture.turn(), [], "each is evicted once");
     assert_eq!(fixture.backend.timeouts(), [Some(ms(1000))]);
     for token in tokens {
         assert!(!fixture.ev.stats().shut_down);
@@ -210,7 +210,7 @@ fn a_shutdown_ends_at_its_timeout() {
 }
 
 #[test]
-fn no_time_at_all_is_over_at_once_and_the_longest_time_never() {
+fn a_timeout_of_zero_ends_at_once_and_the_longest_one_never() {
     let mut fixture = Fixture::new();
     let token = fixture.join();
     fixture.ev.shutdown(Duration::MAX);
@@ -364,7 +364,10 @@ fn with_a_resolution_a_shutdown_is_never_shorter() {
         fixture.pass_ms(5);
         fixture.turn();
     }
-    assert!(!fixture.ev.stats().shut_down, "just now it would be due");
+    assert!(
+        !fixture.ev.stats().shut_down,
+        "the clock does not show the end yet"
+    );
     fixture.pass_ms(10);
     fixture.turn();
     assert!(fixture.ev.stats().shut_down);

@@ -20,7 +20,7 @@ fn a_closed_token_is_not_reused_even_within_its_batch() {
     assert_eq!(
         fixture.rest(),
         [],
-        "what was reported of b is not delivered to the next"
+        "the event of b is not delivered to the next token"
     );
 }
 
@@ -51,7 +51,7 @@ fn the_connection_limit_is_enforced_until_a_close() {
 }
 
 #[test]
-fn two_tables_of_one_loop_do_not_collide() {
+fn two_maps_of_one_loop_do_not_collide() {
     let mut fixture = Fixture::new();
     let null = || File::open("/dev/null").unwrap();
     let (mut clients, mut jobs) = (TokenMap::new(), TokenMap::new());
@@ -75,7 +75,7 @@ fn two_tables_of_one_loop_do_not_collide() {
 }
 
 #[test]
-fn a_value_ends_with_its_token() {
+fn no_later_token_finds_the_value_of_a_removed_token() {
     let mut fixture = Fixture::new();
     let mut conns = TokenMap::new();
     let old = fixture.ev.add_unwatched().unwrap();
@@ -104,7 +104,7 @@ fn a_registration_that_the_kernel_refuses_leaves_nothing_behind() {
     assert_eq!(
         token.generation(),
         NonZeroU32::MIN,
-        "the very token that was refused"
+        "the refused registration used up no token"
     );
 }
 

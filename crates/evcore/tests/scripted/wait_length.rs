@@ -139,7 +139,7 @@ fn work_after_a_failed_wait_shortens_the_next_wait() {
 }
 
 #[test]
-fn a_timer_is_never_early_by_so_much_as_a_nanosecond() {
+fn a_timer_is_not_early_by_a_nanosecond() {
     // The turn begins at the edges of a millisecond or within it.
     for begun_ns in [0, 1, 500_000, 999_999] {
         for after in [NS, MS - NS, MS, MS + NS, 5 * MS + 999_999 * NS] {

@@ -56,7 +56,7 @@ fn while_another_waits(poller: &Poller, work: impl Fn()) -> Vec<Event> {
 }
 
 #[test]
-fn a_notification_before_a_wait_ends_it_and_only_it() {
+fn notifications_before_a_wait_end_only_that_wait() {
     for poller in pollers() {
         poller.notify().expect("notified");
         poller.notify().expect("notified");
@@ -225,7 +225,7 @@ fn two_descriptors_may_have_one_key() {
 }
 
 #[test]
-fn a_mode_is_changed_by_a_change_of_interest() {
+fn a_change_of_interest_can_change_the_mode() {
     for poller in pollers() {
         let (mut near, far) = pair();
         near.write_all(b"x").expect("written");

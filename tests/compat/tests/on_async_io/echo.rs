@@ -16,7 +16,7 @@ use crate::executor_threads;
 on_each_backend!(
     every_client_gets_back_what_it_sent,
     a_letter_larger_than_any_socket_comes_back_whole,
-    numbers_of_closed_sockets_come_back_for_others,
+    descriptor_numbers_of_closed_sockets_are_used_again,
 );
 
 const CLIENTS: u64 = 100;
@@ -70,7 +70,7 @@ fn a_letter_larger_than_any_socket_comes_back_whole() {
 }
 
 /// Clients come one after another, so that descriptor numbers are used again.
-fn numbers_of_closed_sockets_come_back_for_others() {
+fn descriptor_numbers_of_closed_sockets_are_used_again() {
     const CLIENTS: u64 = 500;
     let executor = Arc::new(Executor::new());
     let clients = async {

@@ -11,7 +11,7 @@ use evcore_compat::on_each_backend;
 use crate::turn;
 
 on_each_backend!(
-    level_reports_until_it_is_read,
+    level_mode_reports_until_the_data_is_read,
     oneshot_reports_once_and_again_after_an_update,
     edge_reports_once_for_each_arrival_or_is_refused,
     a_source_changes_its_mode,
@@ -46,7 +46,7 @@ fn reports(event_loop: &mut Turns, turns: usize) -> usize {
     reports
 }
 
-fn level_reports_until_it_is_read() {
+fn level_mode_reports_until_the_data_is_read() {
     let mut event_loop = EventLoop::try_new().expect("a loop");
     let (mut near, far) = UnixStream::pair().expect("a pair");
     let source = Generic::new(far, Interest::READ, Mode::Level);
@@ -85,7 +85,7 @@ fn edge_reports_once_for_each_arrival_or_is_refused() {
         };
         assert_eq!(error.kind(), io::ErrorKind::Unsupported);
         // Level mode still works after the refusal.
-        level_reports_until_it_is_read();
+        level_mode_reports_until_the_data_is_read();
         return;
     }
     let (mut event_loop, token, mut near) = counting(Mode::Edge).expect("it is watched");

@@ -386,7 +386,7 @@ fn a_reader_that_waits_is_woken_by_data_and_by_the_end() {
 
 /// tokio `tcp_stream.rs`: `buffer_not_included_in_future`.
 #[test]
-fn a_future_has_no_buffer_that_it_does_not_keep() {
+fn a_buffer_inside_a_call_is_not_part_of_the_future() {
     let future = async {
         let stream = TcpStream::connect("127.0.0.1:0").await?; // the future is never polled
         loop {

@@ -52,7 +52,7 @@ fn a_client_of_another_worker_puts_off_the_rest() {
 }
 
 #[test]
-fn a_client_ends_the_rest_of_a_worker_near_the_least() {
+fn a_client_ends_the_rest_of_a_worker_near_the_least_load() {
     let plan = resting(0).see(&reported(at(4_001, 0)), Leader::Other, 0);
     assert!(plan.listening && plan.exclusive && plan.register_again && !plan.rests);
     assert_eq!(plan.wait_at_most, Some(DELAY));
@@ -65,7 +65,11 @@ fn a_resting_worker_above_the_limit_accepts_only_after_the_delay() {
     assert_eq!((plan.rests, plan.accepts_at_most), (true, Some(0)));
     let left = left_clients(reported(at(4_002, 30)));
     let plan = worker.see(&left, Leader::Other, 0);
-    assert_eq!(plan, Plan::away(Some(DELAY)), "and it notifies no worker");
+    assert_eq!(
+        plan,
+        Plan::away(Some(DELAY)),
+        "the worker stops, and notifies no other"
+    );
     let plan = worker.see(&at(4_502, 30), Leader::Other, 0);
     assert!(plan.listening && plan.wait_at_most == Some(Duration::ZERO));
 }
@@ -103,6 +107,9 @@ fn the_second_client_rouses_the_others_and_the_first_does_not() {
         worker.plan(&inputs, no_lock, view).rouses
     };
     assert!(!see(accepted(1, at(4_001, 1)), 1));
-    assert!(!see(at(4_002, 1), 2), "another worker has accepted it");
+    assert!(
+        !see(at(4_002, 1), 2),
+        "another worker has accepted the client"
+    );
     assert!(see(accepted(1, at(4_003, 2)), 3));
 }

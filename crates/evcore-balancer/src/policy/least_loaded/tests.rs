@@ -115,7 +115,7 @@ fn a_worker_above_the_limit_that_does_not_lead_stops() {
     let mut worker = worker();
     assert!(worker.see(&at(0, 0), Leader::None, 0).listening);
     let plan = worker.see(&at(1, 4), Leader::Other, 0);
-    assert!(plan.listening, "it is at the limit");
+    assert!(plan.listening, "a worker at the limit keeps listening");
     let plan = worker.see(&at(2, 5), Leader::Other, 0);
     assert_eq!(plan, Plan::away(Some(DELAY)));
 }
@@ -281,7 +281,7 @@ fn a_leader_without_an_answer_notifies_again() {
 }
 
 #[test]
-fn a_leader_that_sees_no_other_with_room_accepts_all() {
+fn a_leader_that_sees_no_other_with_room_keeps_listening() {
     let mut worker = worker();
     for active in 0..100 {
         let plan = worker.see_none_left(&at(0, active), Leader::Me);
@@ -299,7 +299,7 @@ fn a_notified_worker_listens_and_leads_at_any_load() {
     let plan = worker.see(&notified(at(1, 50)), Leader::Other, 0);
     assert!(
         starts(&plan) && plan.register_again,
-        "it was listening before"
+        "a worker that listened before registers again"
     );
 }
 
@@ -567,7 +567,7 @@ fn a_late_leader_hands_over_although_it_has_the_least_load() {
     let plan = worker.plan(&at(2, 0), no_lock, || outpaced(Leader::Other));
     assert!(!plan.listening);
     let plan = worker.plan(&at(3, 0), no_lock, || outpaced(Leader::Other));
-    assert!(!plan.listening, "it is late");
+    assert!(!plan.listening, "a late worker does not start again");
     assert!(starts(&worker.see(&at(4, 0), Leader::Other, 9)));
 }
 

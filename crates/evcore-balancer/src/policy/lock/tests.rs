@@ -143,7 +143,7 @@ mod without_a_group {
     }
 
     #[test]
-    fn a_crowded_worker_repeats_a_turn_that_accepted_nobody() {
+    fn a_crowded_worker_repeats_a_turn_that_accepted_no_client() {
         let mut worker = Worker::new(500);
         assert_eq!(worker.plan(0, CROWDED, never), away(500));
         assert!(worker.plan(500, CROWDED, || true).holds_lock);
@@ -423,7 +423,7 @@ mod in_a_group {
         };
         assert!(worker.plan(&at(1, 50), || true, sync).holds_lock);
         let plan = worker.plan(&at(2, 50), never, unseen);
-        assert_eq!(plan.notify, Some(other()), "it yields again");
+        assert_eq!(plan.notify, Some(other()), "the worker yields again");
     }
 
     #[test]

@@ -73,7 +73,7 @@ fn a_new_client_may_send_one_request_after_the_shutdown() {
 }
 
 #[test]
-fn a_client_served_just_before_the_shutdown_may_send_one_more() {
+fn a_client_served_just_before_a_stop_may_send_one_more_request() {
     let mut fixture = open();
     fixture.send(&get("/"));
     fixture.advance(Duration::from_millis(200));
@@ -142,7 +142,7 @@ fn a_stop_waits_for_delivery_and_a_second_more() {
 }
 
 #[test]
-fn a_slow_client_of_a_stopping_worker_may_send_one_more() {
+fn a_slow_client_of_a_stopping_worker_may_send_one_more_request() {
     let mut fixture = with_slow_client(5000);
     fixture.advance(Duration::from_millis(2500));
     fixture.client.is_slow = false;

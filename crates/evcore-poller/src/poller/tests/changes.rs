@@ -21,7 +21,7 @@ fn modify_is_deferred_to_the_wait_and_merged() {
     fixture.idle();
     assert_eq!(fixture.calls(), [Modify(3, Interest::BOTH), Wait(None)]);
     fixture.idle();
-    assert_eq!(fixture.calls(), [Wait(None)], "reported once");
+    assert_eq!(fixture.calls(), [Wait(None)], "the change is made once");
 }
 
 #[test]
@@ -82,5 +82,8 @@ fn remove_before_close_reaches_the_backend() {
     fixture.add(3, Interest::READ, Mode::Level).expect("add");
     fixture.poller.remove_before_close(3).expect("forget");
     assert_eq!(fixture.calls(), [Add(3, Interest::READ), Forget(3)]);
-    assert!(fixture.poller.remove(3).is_err(), "it is gone");
+    assert!(
+        fixture.poller.remove(3).is_err(),
+        "the key is not registered any more"
+    );
 }

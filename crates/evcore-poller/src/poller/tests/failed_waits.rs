@@ -15,7 +15,7 @@ fn an_interrupted_wait_goes_on_to_the_same_deadline() {
         .wait(&mut fixture.events, timeout)
         .expect("a wait");
     let [Wait(Some(first)), Wait(Some(second)), Wait(Some(third))] = fixture.calls()[..] else {
-        panic!("one wait, and one after each signal");
+        panic!("expected one wait, and one after each signal");
     };
     assert_eq!(first, SECOND);
     assert!(second < first && third < second);

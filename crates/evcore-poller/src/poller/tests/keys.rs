@@ -61,7 +61,11 @@ fn an_id_with_a_pending_change_may_be_reused() {
     fixture.add(new, Interest::WRITE, Mode::Level).expect("add");
     fixture.calls();
     fixture.idle();
-    assert_eq!(fixture.calls(), [Wait(None)], "the new one makes no change");
+    assert_eq!(
+        fixture.calls(),
+        [Wait(None)],
+        "the new registration needs no change"
+    );
     fixture.modify(new, Interest::READ);
     fixture.idle();
     assert_eq!(fixture.calls(), [Modify(new, Interest::READ), Wait(None)]);
@@ -95,5 +99,8 @@ fn a_descriptor_is_registered_once() {
     assert!(matches!(refused, Err(Error::AlreadyWatched { fd: 3 })));
     assert_eq!(fixture.calls(), [], "no call is made");
     fixture.poller.remove_before_close(3).expect("registered");
-    fixture.poller.register(twice).expect("it is free");
+    fixture
+        .poller
+        .register(twice)
+        .expect("the descriptor is free");
 }

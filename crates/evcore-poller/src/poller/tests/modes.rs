@@ -65,7 +65,7 @@ fn a_reported_edge_is_masked_on_that_side_until_rearmed() {
     );
     fixture.poller.rearm(3, Interest::READ).expect("registered");
     fixture.idle();
-    assert_eq!(fixture.calls(), [Wait(None)], "it was not that side");
+    assert_eq!(fixture.calls(), [Wait(None)], "another side was rearmed");
     fixture
         .poller
         .rearm(3, Interest::WRITE)
@@ -195,7 +195,11 @@ fn a_masked_edge_watches_its_ends_until_each_is_reported() {
         vec![Wait(None)],
     ] {
         fixture.idle();
-        assert_eq!(fixture.calls(), expected, "a hang-up lasts");
+        assert_eq!(
+            fixture.calls(),
+            expected,
+            "no end is watched after the hang-up"
+        );
     }
 }
 

@@ -124,7 +124,7 @@ fn a_change_refused_twice_is_reported_once() {
 }
 
 #[test]
-fn a_refusal_is_not_reported_to_an_empty_interest() {
+fn a_refusal_is_not_reported_for_an_empty_interest() {
     let (mut fixture, key) = with_a_refusal_to_come();
     fixture.modify(key, Interest::NONE);
     assert_eq!(fixture.idle(), []);

@@ -40,7 +40,7 @@ fn a_simulated_source_is_refused_by_every_kernel_backend() {
 }
 
 #[test]
-fn a_simulated_backend_watches_simulated_sources_alone() {
+fn a_simulated_backend_watches_only_simulated_sources() {
     let mut fixture = Fixture::new(SIMULATED);
     let seven = Target::Simulated(7);
     let added = fixture.poller.add(&seven, 3, Interest::READ, Mode::Level);

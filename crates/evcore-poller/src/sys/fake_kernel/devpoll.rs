@@ -162,7 +162,7 @@ impl Sys for FakeKernel {
 
     fn write(&mut self, changes: &[libc::pollfd]) -> Result<(), Errno> {
         let mut machine = self.machine();
-        assert!(!changes.is_empty(), "a call for nothing");
+        assert!(!changes.is_empty(), "the write has no changes");
         let changes = changes.iter().map(|change| (change.fd, change.events));
         let ours = changes.clone().filter(|change| change.0 >= FIRST);
         machine.calls.push(Call::Write(ours.collect()));

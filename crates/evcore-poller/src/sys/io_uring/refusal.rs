@@ -52,6 +52,9 @@ fn a_shortage_of_locked_memory_is_not_a_passing_exhaustion() {
     assert!(!without_memory.is_exhaustion());
     assert!(without_memory.to_string().contains("RLIMIT_MEMLOCK"));
     for errno in [Errno::MFILE, Errno::NFILE] {
-        assert!(refused(errno).is_exhaustion(), "this passes");
+        assert!(
+            refused(errno).is_exhaustion(),
+            "a shortage of descriptors passes"
+        );
     }
 }

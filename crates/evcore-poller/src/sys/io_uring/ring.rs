@@ -310,7 +310,7 @@ impl Ring {
         let count = self.completions_end().wrapping_sub(start);
         assert!(
             count <= self.completed(),
-            "completion \"start\" was taken already"
+            "completion {start} was taken already"
         );
         (0..count).map(move |nth| self.completion(start.wrapping_add(nth)))
     }

@@ -321,7 +321,7 @@ impl Row {
     }
 
     pub(super) fn flags_of_poll(&self) -> i16 {
-        i16::try_from(self.flags).expect("the highest is that of RDHUP, 0x2000")
+        i16::try_from(self.flags).expect("the highest flag is RDHUP, 0x2000")
     }
 
     /// Converts flags of poll to readiness, limited to errors, hang-ups and what the row watches
@@ -381,7 +381,7 @@ mod tests {
             }
             for name in &before {
                 assert!(!table.is_new(*name), "{name:#x}, {}", table.last);
-                assert_eq!(table.id_of(*name), None, "it was cancelled");
+                assert_eq!(table.id_of(*name), None, "the request was cancelled");
             }
             before.clone_from(&names);
             all.extend(names);

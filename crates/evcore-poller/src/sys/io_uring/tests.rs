@@ -126,7 +126,11 @@ fn a_full_submission_queue_is_submitted_early() {
         for key in 0..700 {
             poller.modify(key, Interest::BOTH).expect("registered");
         }
-        assert_eq!(keys(&mut poller, 1000).len(), 700, "anew");
+        assert_eq!(
+            keys(&mut poller, 1000).len(),
+            700,
+            "a changed interest reports anew"
+        );
         for key in 0..700 {
             poller.remove(key).expect("registered");
         }
@@ -384,7 +388,7 @@ fn a_cancellation_of_the_old_ring_is_not_waited_for() {
     backend.ring.submit().expect("submitted");
     assert_eq!(
         backend.cancellations_pending, 1,
-        "its completion was not taken"
+        "the cancellation's completion was not taken"
     );
     std::thread::scope(|threads| {
         threads.spawn(|| {

@@ -59,7 +59,9 @@ fn a_descriptor_beyond_the_sets_is_an_error_with_advice() {
     for fd in [-100, 1024, 1025, RawFd::MAX] {
         let refused = select.add(&registration(fd, 1)).expect_err("out of range");
         assert!(matches!(refused, Error::BeyondSets { fd: named, .. } if named == fd));
-        let message = format!("select cannot watch descriptor {fd}: its sets hold 1024; use poll");
+        let message = format!(
+            "select cannot watch descriptor {fd}: its sets hold only descriptors below 1024; use poll"
+        );
         assert!(refused.to_string().starts_with(&message), "{refused}");
         select.remove_before_close(&registration(fd, 1));
     }
@@ -144,7 +146,7 @@ fn the_table_is_as_long_as_the_highest_descriptor() {
     }
     assert_eq!(select.rows.len(), place(fd).expect("in range") + 1);
     select.remove_before_close(&registration(fd, 7));
-    assert!(select.rows.len() > 900, "it was another's key");
+    assert!(select.rows.len() > 900, "a wrong key removes nothing");
     select.remove_before_close(&registration(fd, 1));
     select.verify();
     select.remove_before_close(&registration(lower, 2));
@@ -153,7 +155,7 @@ fn the_table_is_as_long_as_the_highest_descriptor() {
 }
 
 #[test]
-fn a_registration_that_watches_ends_is_in_no_set() {
+fn a_registration_that_watches_only_ends_is_in_no_set() {
     let mut select = Select::new().expect("select");
     let (near, _far) = UnixStream::pair().expect("a pair");
     let watching = registration(near.as_raw_fd(), 1);

@@ -160,7 +160,7 @@ fn a_changed_interest_reports_nothing_else() {
             fixture.modify(1, after);
             assert_eq!(fixture.wait(), [(1, reported)]);
             fixture.set(A, (IN | OUT) & !requested_flags(after));
-            assert_eq!(fixture.wait(), [], "also of what a port has queued");
+            assert_eq!(fixture.wait(), [], "not even what a port has queued");
             let watched = fixture.watched()[0].1 & !kind.pick([0, 0, libc::POLLRDHUP, 0]);
             assert_eq!(watched, requested_flags(after));
         }

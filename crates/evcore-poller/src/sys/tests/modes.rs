@@ -119,7 +119,7 @@ fn data_is_reported_with_the_hang_up_behind_it() {
 }
 
 #[test]
-fn a_half_close_is_readable_and_stays_so() {
+fn data_stays_readable_until_it_is_read() {
     for mut fixture in Fixture::each(MASKING) {
         fixture.add(A, 1, Interest::READ, Mode::Level);
         fixture.set(A, IN); // data, and the end behind it; then only the end
@@ -174,7 +174,11 @@ fn an_end_before_a_rearm_is_reported_once() {
             for _ in 0..3 {
                 assert_eq!(fixture.wait(), []);
             }
-            assert_eq!(fixture.watched(), [], "it is watched no more");
+            assert_eq!(
+                fixture.watched(),
+                [],
+                "the descriptor is not watched any more"
+            );
             fixture.rearm(1, Interest::READ);
             assert_eq!(fixture.wait(), [(1, Ready::READABLE | bit)]);
         }
@@ -182,7 +186,7 @@ fn an_end_before_a_rearm_is_reported_once() {
 }
 
 #[test]
-fn readiness_is_from_the_wait_or_from_its_queueing() {
+fn readiness_is_that_of_the_wait_or_of_the_queueing() {
     for mut fixture in Fixture::each(MASKING) {
         fixture.add(A, 1, Interest::READ, Mode::Level);
         fixture.set(A, IN);

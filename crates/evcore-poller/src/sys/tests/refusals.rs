@@ -147,7 +147,7 @@ fn changes_of_closed_descriptors_do_not_starve_ready_ones() {
                 fixture.modify(1, interests.next().expect("for ever"));
                 let is_ready = fixture.wait() == [(2, Ready::READABLE)];
                 waits_without = if is_ready { 0 } else { waits_without + 1 };
-                assert!(waits_without < 2, "2 starves");
+                assert!(waits_without < 2, "key 2 starves");
             }
             fixture.open(A);
             fixture.remove(1);

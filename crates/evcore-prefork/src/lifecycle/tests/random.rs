@@ -167,7 +167,10 @@ impl Observer {
                 Action::Report(Reload::Stuck) => self.check_stuck(),
                 Action::Report(_) => {}
                 Action::Wait(until) => {
-                    assert!(until > Some(self.now) || until.is_none(), "it would spin");
+                    assert!(
+                        until > Some(self.now) || until.is_none(),
+                        "the master would spin"
+                    );
                     self.check_wait(until);
                     return;
                 }
@@ -178,7 +181,7 @@ impl Observer {
                 }
             }
         }
-        panic!("it never waits");
+        panic!("the lifecycle never waits");
     }
 
     /// Checks that each row serves, or has stuck workers.
@@ -238,12 +241,19 @@ impl Observer {
     fn start(&mut self, slot: Slot) {
         assert!(!self.running.contains_key(&slot), "two workers in one slot");
         assert!(slot.index < WORKERS && slot.row < GENERATIONS_MAX);
-        assert!(!self.sent.contains_key(&slot.row), "the row must end");
-        assert_ne!(self.settled.get(&slot), Some(&false), "it has refused");
+        assert!(
+            !self.sent.contains_key(&slot.row),
+            "a row that is stopping starts a worker"
+        );
+        assert_ne!(
+            self.settled.get(&slot),
+            Some(&false),
+            "a worker that has refused is replaced"
+        );
         assert!(!self.wants_no_worker);
         if let Some((last, true)) = self.last_start.get(&slot) {
             let gap = self.now.duration_since(*last);
-            assert!(gap >= Duration::from_millis(100), "it would spin");
+            assert!(gap >= Duration::from_millis(100), "the master would spin");
         }
         let since = self.now;
         if std::mem::take(&mut self.next_start_fails) {
@@ -347,7 +357,7 @@ proptest! {
         }
         observer.happens(Event::Stop(stop));
         while observer.done.is_none() {
-            prop_assert!(!observer.running.is_empty(), "it waits for no worker");
+            prop_assert!(!observer.running.is_empty(), "the lifecycle waits although no worker is left");
             observer.happens(Event::Ends(0));
         }
         prop_assert!(matches!(observer.done, Some(Outcome::Stopped(_))));

@@ -133,7 +133,7 @@ fn stuck() -> Fixture {
     }
     for action in [|row| Action::Stop(row, Stop::Fast), Action::Kill] {
         let Action::Wait(Some(until)) = server.next() else {
-            panic!("they have time");
+            panic!("the old workers have time left");
         };
         server.now = until;
         for row in 0..GENERATIONS_MAX - 1 {

@@ -14,7 +14,7 @@ fn kill_all_for(server: &mut Fixture, time: Duration) -> Vec<(Instant, Slot)> {
         match server.next() {
             Action::Start(slot) => {
                 starts.push((server.now, slot));
-                assert!(starts.len() < 10_000, "it spins");
+                assert!(starts.len() < 10_000, "the master spins");
                 server.lifecycle.started(slot, server.now);
                 server.end(slot.row, slot.index);
             }
@@ -53,7 +53,11 @@ fn workers_that_crash_at_once_do_not_make_the_master_spin() {
                 own.windows(2)
                     .all(|two| two[1].0 - two[0].0 >= Duration::from_millis(100))
             );
-            assert!(own.len() > 6, "slot {index} has its turn: {}", own.len());
+            assert!(
+                own.len() > 6,
+                "slot {index} has too few starts: {}",
+                own.len()
+            );
         }
     }
 }
@@ -98,7 +102,7 @@ fn failed_starts_are_retried_within_half_a_second() {
         }
     }
     assert!(server.now - last <= UNSERVED_MAX);
-    assert!(server.now - start > UNSERVED_MAX * 40, "it spins");
+    assert!(server.now - start > UNSERVED_MAX * 40, "the master spins");
 }
 
 #[test]
@@ -153,7 +157,7 @@ fn workers_that_finish_do_not_count_as_serving() {
     server.end(1, 0);
     for _ in 0..12 {
         let Action::Wait(Some(until)) = server.next() else {
-            panic!("it would spin");
+            panic!("the master would spin");
         };
         longest = longest.max(until - server.now);
         server.now = until;

@@ -7,7 +7,7 @@ use crate::server_process::Server;
 
 tests! {
     a_hup_that_is_pending_at_the_start_is_a_reload
-    a_hup_that_a_solo_worker_has_blocked_stays_pending
+    a_hup_that_a_solo_worker_has_blocked_does_not_end_it
 }
 
 fn a_hup_that_is_pending_at_the_start_is_a_reload() {
@@ -22,7 +22,7 @@ fn a_hup_that_is_pending_at_the_start_is_a_reload() {
     }
 }
 
-fn a_hup_that_a_solo_worker_has_blocked_stays_pending() {
+fn a_hup_that_a_solo_worker_has_blocked_does_not_end_it() {
     let mut server = Server::start("hup before solo");
     server.expect("ready 0");
     server.signal_master(Signal::QUIT);

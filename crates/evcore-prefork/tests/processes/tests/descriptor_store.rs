@@ -21,9 +21,9 @@ tests! {
     a_worker_whose_store_was_killed_goes_on_without_one
     stores_end_with_their_master
     stores_end_with_the_server
-    no_store_survives_a_reload
+    no_old_store_survives_a_reload
     a_replacement_that_is_killed_leaves_the_clients_to_the_next
-    a_waiting_store_takes_no_time_and_little_memory
+    a_waiting_store_takes_no_cpu_time_and_little_memory
 }
 
 const CLIENTS: usize = 60;
@@ -64,9 +64,11 @@ fn ask_all(clients: &[TcpStream]) -> Vec<Option<Pid>> {
 fn kill(process: Pid) {
     let path = format!("/proc/{}/stat", process.as_raw_pid());
     let is = |state: &str| fs::read_to_string(&path).is_ok_and(|stat| stat.contains(state));
-    eventually("it sleeps", || is(") S"));
+    eventually("the process sleeps", || is(") S"));
     kill_process(process, Signal::KILL).unwrap();
-    eventually("it has died", || is(") Z") || fs::metadata(&path).is_err());
+    eventually("the process has died", || {
+        is(") Z") || fs::metadata(&path).is_err()
+    });
 }
 
 /// The stores among the children of a process.
@@ -85,7 +87,7 @@ fn stores(master: Pid) -> Vec<Pid> {
 
 fn wait_for_stores(server: &Server, count: usize) -> Vec<Pid> {
     let mut all = Vec::new();
-    eventually("each worker has a store", || {
+    eventually("the master has the expected number of stores", || {
         all = stores(server.pid());
         all.len() == count
     });
@@ -193,7 +195,7 @@ fn stores_end_with_the_server() {
     }
 }
 
-fn no_store_survives_a_reload() {
+fn no_old_store_survives_a_reload() {
     let mut server = Server::start("descriptor store");
     server.expect_in_all("ready", 2);
     for _ in 0..5 {
@@ -226,7 +228,7 @@ fn a_replacement_that_is_killed_leaves_the_clients_to_the_next() {
     stop(&mut server);
 }
 
-fn a_waiting_store_takes_no_time_and_little_memory() {
+fn a_waiting_store_takes_no_cpu_time_and_little_memory() {
     let mut server = Server::start("one descriptor store");
     let clients = connect(&mut server);
     ask_all(&clients);
@@ -237,12 +239,12 @@ fn a_waiting_store_takes_no_time_and_little_memory() {
         lines.map(String::from).collect::<Vec<_>>()
     };
     let mut before = Vec::new();
-    eventually("it waits", || {
+    eventually("the store waits", || {
         let now = switches();
         std::mem::replace(&mut before, now) == before
     });
     (0..20).for_each(|_| _ = ask_all(&clients));
-    assert_eq!(switches(), before, "it has run");
+    assert_eq!(switches(), before, "the store has run");
     let rollup = fs::read_to_string(format!("/proc/{store}/smaps_rollup")).unwrap();
     let kib = |field: &str| -> u64 {
         let line = rollup.lines().find(|line| line.starts_with(field)).unwrap();

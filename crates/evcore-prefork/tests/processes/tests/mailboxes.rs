@@ -181,7 +181,11 @@ fn a_reload_keeps_all_clients() {
         for (before, after) in before.iter().zip(&after) {
             let ((old_slot, old), (slot, new)) = (before.unwrap(), after.unwrap());
             // Slots are numbered in rows of two.
-            assert_eq!(slot % 2, old_slot % 2, "its successor has its index");
+            assert_eq!(
+                slot % 2,
+                old_slot % 2,
+                "the successor has the index of the old worker"
+            );
             assert_ne!(old, new);
         }
         before = after;

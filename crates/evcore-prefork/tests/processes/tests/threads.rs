@@ -10,7 +10,7 @@ tests! {
     a_thread_that_panics_is_reported_and_replaced
     term_makes_a_graceful_stop_of_threads_fast
     a_thread_that_ignores_stops_is_abandoned
-    a_reload_is_stuck_after_three_whose_threads_do_not_stop
+    a_reload_is_stuck_if_threads_of_three_reloads_do_not_stop
     an_unexpected_thread_exit_is_reported_without_a_stop
     threads_that_refuse_are_not_replaced
     hup_replaces_threads_and_the_old_ones_finish
@@ -73,7 +73,7 @@ fn a_thread_that_ignores_stops_is_abandoned() {
     assert_last(server.expect_end(), "outcome Stopped(Fast)");
 }
 
-fn a_reload_is_stuck_after_three_whose_threads_do_not_stop() {
+fn a_reload_is_stuck_if_threads_of_three_reloads_do_not_stop() {
     let mut server = Server::start("threads that wait for a byte");
     server.expect("ready 0");
     for _ in 0..3 {

@@ -25,7 +25,7 @@ fn a_slot_that_timers_left_is_dropped_when_it_is_reached() {
 }
 
 #[test]
-fn a_call_drops_no_more_left_slots_than_it_moves_timers() {
+fn a_call_drops_at_most_64_slots_that_timers_left() {
     let left_by_a_timer = || {
         let mut wheel = TimerWheel::new();
         for deadline in (1..=200).chain([5_000]) {

@@ -92,10 +92,10 @@ fn completions_are_taken_before_a_busy_call_is_made_again() {
     }
     backend.ring.refusals = vec![Errno::BUSY; TRIES];
     backend.wait((&mut events).into(), NOW).expect("a wait");
-    assert_eq!(events.len(), 1, "what had completed");
+    assert_eq!(events.len(), 1, "the completion that was there is reported");
     assert!(
         !backend.ring.refusals.is_empty(),
-        "it was not tried again and again"
+        "the busy call is not repeated"
     );
     backend.ring.refusals.clear();
     late.write_all(b"a").expect("write");

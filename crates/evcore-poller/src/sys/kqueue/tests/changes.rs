@@ -61,7 +61,7 @@ fn stopping_and_starting_go_with_the_wait_too() {
         assert_eq!(fixture.wait(), []);
         assert_eq!(changes_by_call(&fixture), [1], "{mode:?}: stopped");
         fixture.remove(7);
-        assert_eq!(changes_by_call(&fixture), [], "nothing was left of it");
+        assert_eq!(changes_by_call(&fixture), [], "no knote was left");
         assert_eq!(fixture.kernel().queue.knotes(), []);
         // The id and the descriptor are registered again.
         fixture.add(A, 7, Interest::READ, mode);
@@ -81,7 +81,7 @@ fn a_removed_empty_interest_leaves_nothing_behind() {
     fixture.raise(A, IN);
     fixture.modify(7, Interest::READ);
     assert_eq!(fixture.wait(), [(7, Ready::READABLE)]);
-    assert_eq!(fixture.wait(), [], "once");
+    assert_eq!(fixture.wait(), [], "the edge is reported once");
 }
 
 #[test]
@@ -104,7 +104,7 @@ fn changes_go_with_the_wait() {
     ];
     assert_eq!(fixture.kernel().queue.knotes(), expected);
     fixture.wait();
-    assert_eq!(changes_by_call(&fixture), [0], "reported once");
+    assert_eq!(changes_by_call(&fixture), [0], "the changes are made once");
 }
 
 #[test]

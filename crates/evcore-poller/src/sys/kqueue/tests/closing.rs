@@ -29,7 +29,7 @@ fn a_stray_does_not_make_the_loop_spin() {
     assert_eq!(
         changes_by_call(&fixture),
         [0, 1, 0],
-        "reported, dropped, waited on"
+        "the stray is reported, then dropped, then the wait goes on"
     );
     assert_eq!(fixture.kernel().queue.knotes(), []);
 }

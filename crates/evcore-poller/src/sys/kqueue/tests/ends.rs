@@ -171,6 +171,10 @@ fn another_refusal_of_a_broken_pipe_is_an_error() {
     fixture.kernel().queue.refuses.clear();
     fixture.add(A, 7, Interest::BOTH, Mode::Edge);
     let reported = Ready::READABLE | broken();
-    assert_eq!(fixture.wait(), [(7, reported)], "every side of interest");
+    assert_eq!(
+        fixture.wait(),
+        [(7, reported)],
+        "reported on every side of the interest"
+    );
     assert_eq!(fixture.wait(), []);
 }

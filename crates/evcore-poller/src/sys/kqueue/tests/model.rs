@@ -314,7 +314,11 @@ impl Run {
             assert!(calls == 1 || self.was_refused, "{calls} calls");
         }
         let is_due = due.iter().any(|sides| !sides.is_empty());
-        assert_eq!(is_due, !found.is_empty(), "no wait is in vain");
+        assert_eq!(
+            is_due,
+            !found.is_empty(),
+            "a wait reports something exactly if something is due"
+        );
         for (file, sides) in self.files.iter_mut().zip(reported) {
             if let Some(watch) = file.watch.as_mut().filter(|_| !sides.is_empty()) {
                 let reported = if capacity == ROOMY {

@@ -118,7 +118,11 @@ fn the_wait_arms_a_modified_one_shot() {
     fixture.calls();
     fixture.modify(7, Interest::BOTH);
     assert_eq!(fixture.wait(), [(7, Ready::READABLE)]);
-    assert_eq!(changes_by_call(&fixture), [2], "both look afresh");
+    assert_eq!(
+        changes_by_call(&fixture),
+        [2],
+        "both filters are evaluated afresh"
+    );
     fixture.modify(7, Interest::WRITE);
     fixture.raise(A, OUT);
     assert_eq!(fixture.wait(), [(7, Ready::WRITABLE)]);
@@ -126,7 +130,7 @@ fn the_wait_arms_a_modified_one_shot() {
 }
 
 #[test]
-fn removing_a_fired_one_shot_takes_a_call() {
+fn removing_a_fired_one_shot_drops_its_knotes() {
     let mut fixture = fixture();
     fixture.add(A, 7, Interest::BOTH, Mode::Oneshot);
     fixture.raise(A, IN);

@@ -60,7 +60,11 @@ fn a_bad_change_hides_neither_changes_nor_events() {
         found,
         [(1, Ready::WRITABLE), (2, refused), (3, Ready::WRITABLE)]
     );
-    assert_eq!(fixture.kernel().waited, Duration::ZERO, "there was news");
+    assert_eq!(
+        fixture.kernel().waited,
+        Duration::ZERO,
+        "the wait returned at once"
+    );
 }
 
 #[test]
@@ -115,7 +119,11 @@ fn dropping_a_missing_knote_reports_nothing() {
     fixture.close(B);
     fixture.open(B);
     assert_eq!(fixture.try_wait(Some(SECOND)).expect("a wait"), []);
-    assert_eq!(fixture.kernel().waited, SECOND, "and the wait goes on");
+    assert_eq!(
+        fixture.kernel().waited,
+        SECOND,
+        "the wait lasted until its timeout"
+    );
 }
 
 #[test]
@@ -143,7 +151,11 @@ fn events_that_do_not_fit_stay_in_the_kernel() {
     for fd in [B, C] {
         fixture.lower(fd, IN);
     }
-    assert_eq!(fixture.wait(), [], "nothing that has ceased to hold");
+    assert_eq!(
+        fixture.wait(),
+        [],
+        "readiness that has ended is not reported"
+    );
 }
 
 #[test]

@@ -71,7 +71,7 @@ fn pollremove_with_other_flags_removes_nothing() {
 }
 
 #[test]
-fn a_removal_is_written_in_every_way_to_remove() {
+fn every_way_to_remove_writes_a_removal() {
     type Act = fn(&mut Fixture);
     let ways: [Act; 3] = [
         |fixture| fixture.remove(1),
@@ -214,7 +214,11 @@ fn flags_of_an_earlier_file_are_not_reported() {
         assert_eq!(fixture.wait(), []);
         fixture.remove(1);
         fixture.wait();
-        assert_eq!(fixture.watched(), [(A, OUT)], "the device has kept them");
+        assert_eq!(
+            fixture.watched(),
+            [(A, OUT)],
+            "the device has kept the flags"
+        );
         fixture.open(A);
         fixture.set(A, ready);
         fixture.add(A, 2, Interest::READ, Mode::Level);
@@ -316,7 +320,7 @@ fn each_wait_fails_in_an_undetected_child() {
 }
 
 #[test]
-fn the_device_is_not_lent_to_other_pollers() {
+fn the_backend_does_not_return_the_device() {
     // Polling it would report POLLERR.
     assert!(fixture().poller.backend().descriptor().is_none());
 }
@@ -341,7 +345,7 @@ fn all_changes_of_a_turn_are_one_write() {
     let mut fixture = fixture();
     fixture.add(A, 1, Interest::READ, Mode::Level);
     fixture.add(B, 2, Interest::BOTH, Mode::Level);
-    assert_eq!(fixture.calls(), [], "they go with the wait");
+    assert_eq!(fixture.calls(), [], "the additions go with the wait");
     fixture.wait();
     let written = Write(vec![(A, IN), (B, IN | OUT)]);
     assert_eq!(fixture.calls(), [written, Wait(3, NOW)]);
@@ -386,7 +390,7 @@ fn a_watch_left_by_a_failed_write_is_removed() {
         fixture.modify(1, Interest::BOTH);
         let reported = Ready::ERROR | Ready::READABLE | Ready::WRITABLE;
         assert_eq!(fixture.wait(), [(1, reported)]);
-        assert_eq!(fixture.watched(), [(A, IN)], "it is still there");
+        assert_eq!(fixture.watched(), [(A, IN)], "the entry is still there");
         fixture.set(A, IN);
         if is_changed {
             fixture.modify(1, Interest::WRITE);
@@ -408,6 +412,6 @@ fn a_removal_that_fails_is_an_error_of_the_wait() {
     fixture.kernel().device.failing_writes = 1;
     fixture.remove(1);
     assert!(matches!(fixture.try_wait(NOW), Err(Error::Os { .. })));
-    assert_eq!(fixture.wait(), [], "the next wait writes it");
+    assert_eq!(fixture.wait(), [], "the next wait writes the removal");
     assert_eq!(fixture.watched(), []);
 }

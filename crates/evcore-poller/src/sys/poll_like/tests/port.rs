@@ -45,7 +45,7 @@ fn a_timeout_reports_no_event_whatever_the_count() {
 }
 
 #[test]
-fn events_taken_at_the_timeout_are_reported() {
+fn events_taken_by_a_failed_call_are_reported() {
     for errno in [Errno::TIME, Errno::INTR] {
         let mut fixture = fixture();
         fixture.events = Events::raw(8);
@@ -57,7 +57,7 @@ fn events_taken_at_the_timeout_are_reported() {
 }
 
 #[test]
-fn a_close_during_the_wait_is_silent() {
+fn a_close_before_the_wait_is_silent() {
     let mut fixture = fixture();
     fixture.add(A, 1, Interest::READ, Mode::Level);
     fixture.set(A, IN);
@@ -74,6 +74,6 @@ fn removing_a_reused_number_succeeds() {
     fixture.close(A);
     fixture.open(A);
     fixture.set(A, IN);
-    assert_eq!(fixture.wait(), [], "nothing of the new file");
+    assert_eq!(fixture.wait(), [], "the new file is not reported");
     fixture.remove(1);
 }
