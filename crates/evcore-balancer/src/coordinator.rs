@@ -243,10 +243,7 @@ impl Coordinator {
         moves.leaving = match moved {
             Moved::Left(_) => moves.leaving.saturating_add(connections),
             Moved::Taken(_) | Moved::CameBack(_) => {
-                debug_assert!(
-                    connections <= moves.leaving,
-                    "more connections were taken or came back than have left"
-                );
+                debug_assert!(connections <= moves.leaving, "fewer have left");
                 moves.leaving.saturating_sub(connections)
             }
             Moved::Arrived(_) => moves.leaving,

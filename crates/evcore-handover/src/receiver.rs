@@ -143,11 +143,7 @@ impl<D: Descriptor> Receiver<D> {
     ) -> Batch<'_, D> {
         self.last = number;
         let mut descriptors = packet.descriptors.into_iter();
-        let mut next = || {
-            descriptors
-                .next()
-                .expect("a batch has a descriptor for each connection")
-        };
+        let mut next = || descriptors.next().expect("each connection has one");
         let connections = entries.into_iter().map(|entry| Connection {
             descriptor: next(),
             partner: entry.has_partner.then(&mut next),
