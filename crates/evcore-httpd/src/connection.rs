@@ -15,8 +15,8 @@ use evcore::{Timer, Token, clock::Clock};
 
 use crate::{
     body::BodyReader,
-    counts::Phase,
     files::DiskRead,
+    phases::Phase,
     request::{Action, Parsed, Request, parse},
     response::{CONTINUE, Status},
     route::Route,

@@ -11,6 +11,7 @@ use crate::{
     counters::{Counter, Counters},
     history::History,
     metrics::{Metrics, Totals},
+    phases::Phase,
     prometheus,
     scoreboard::{Scoreboard, Snapshot, WorkerStats},
     status_json::StatusJson,
@@ -18,17 +19,6 @@ use crate::{
 
 /// The wait in the backlog from which a connection counts as accepted late.
 const LATE_ACCEPT: Duration = Duration::from_millis(100);
-
-/// The phase of a connection, as nginx's `stub_status` counts it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Phase {
-    /// A request is being read.
-    Reading,
-    /// A response is being made or sent.
-    Writing,
-    /// The connection is idle.
-    Waiting,
-}
 
 /// One worker's counters, and a view of all workers' counters.
 ///
@@ -70,7 +60,7 @@ impl Counts {
         self.own.counters[Counter::Accepted] += 1;
         self.own.counters[Counter::Handled] += 1;
         self.own.active += 1;
-        self.own.waiting += 1;
+        self.own.phases[Phase::Waiting] += 1;
         self.publish_connections();
     }
 
@@ -91,7 +81,7 @@ impl Counts {
     pub fn connection_arrived(&mut self) {
         self.own.counters[Counter::Arrived] += 1;
         self.own.active += 1;
-        self.own.waiting += 1;
+        self.own.phases[Phase::Waiting] += 1;
         self.publish_connections();
     }
 
@@ -100,7 +90,7 @@ impl Counts {
     pub fn connections_handed_over(&mut self, count: u64) {
         self.own.counters[Counter::HandedOver] += count;
         self.own.active -= count;
-        self.own.waiting -= count;
+        self.own.phases[Phase::Waiting] -= count;
         self.publish_connections();
     }
 
@@ -119,7 +109,7 @@ impl Counts {
     /// Counts the end of a connection in this phase.
     pub fn connection_closed(&mut self, phase: Phase) {
         self.own.active -= 1;
-        *self.gauge(phase) -= 1;
+        self.own.phases[phase] -= 1;
         self.publish_connections();
     }
 
@@ -147,8 +137,8 @@ impl Counts {
     #[inline]
     pub fn change(&mut self, from: &mut Phase, to: Phase) {
         if *from != to {
-            *self.gauge(*from) -= 1;
-            *self.gauge(to) += 1;
+            self.own.phases[*from] -= 1;
+            self.own.phases[to] += 1;
             *from = to;
             self.publish_connections();
         }
@@ -195,13 +185,7 @@ impl Counts {
 
     fn publish_connections(&self) {
         let own = &self.own;
-        let numbers = [
-            (WorkerStats::ACTIVE, own.active),
-            (WorkerStats::READING, own.reading),
-            (WorkerStats::WRITING, own.writing),
-            (WorkerStats::WAITING, own.waiting),
-        ];
-        self.scoreboard.update(self.id, numbers);
+        self.scoreboard.update(self.id, own.connections());
         let counters = own.counters_of_connections();
         self.scoreboard.update(self.id, counters);
     }
@@ -244,18 +228,10 @@ impl Counts {
             all.counters[Counter::Accepted],
             all.counters[Counter::Handled],
             all.counters[Counter::Requests],
-            all.reading,
-            all.writing,
-            all.waiting
+            all.phases[Phase::Reading],
+            all.phases[Phase::Writing],
+            all.phases[Phase::Waiting]
         )
-    }
-
-    fn gauge(&mut self, phase: Phase) -> &mut u64 {
-        match phase {
-            Phase::Reading => &mut self.own.reading,
-            Phase::Writing => &mut self.own.writing,
-            Phase::Waiting => &mut self.own.waiting,
-        }
     }
 }
 

@@ -20,6 +20,7 @@ use evcore::{
 use crate::{
     counters::Counters,
     metrics::{Metrics, Totals},
+    phases::Phases,
     scoreboard::{Scoreboard, Snapshot, WorkerStats},
     server_stats::ServerStats,
 };
@@ -31,7 +32,7 @@ pub const SAMPLES: usize = 120;
 /// the master, because rounding may make the master early.
 const INTERVAL_MS: u64 = 990;
 
-const LEN: usize = 5 + Metrics::LEN + 2 * Counters::LEN;
+const LEN: usize = 2 + Phases::LEN + Metrics::LEN + 2 * Counters::LEN;
 
 /// The id of the row with the head of a sample. The rows of the workers follow it.
 fn head() -> WorkerId {
@@ -151,16 +152,15 @@ impl Sampler {
 
 fn to_row(stats: &WorkerStats) -> [u64; LEN] {
     let mut row = [0; LEN];
-    let numbers = [
-        stats.active,
-        stats.reading,
-        stats.writing,
-        stats.waiting,
-        stats.totals.index,
-    ];
+    let numbers = [stats.active, stats.totals.index];
+    let phases = stats.phases.to_array();
     let metrics = stats.metrics.to_array();
     let counters = stats.counters.to_array();
-    let parts = numbers.iter().chain(&metrics).chain(&counters);
+    let parts = numbers
+        .iter()
+        .chain(&phases)
+        .chain(&metrics)
+        .chain(&counters);
     for (word, number) in row.iter_mut().zip(parts.chain(&stats.at_start.to_array())) {
         *word = *number;
     }
@@ -168,15 +168,14 @@ fn to_row(stats: &WorkerStats) -> [u64; LEN] {
 }
 
 fn from_row(row: [u64; LEN]) -> WorkerStats {
-    let [active, reading, writing, waiting, index] = std::array::from_fn(|at| row[at]);
-    let metrics = 5;
+    let [active, index] = [row[0], row[1]];
+    let phases = 2;
+    let metrics = phases + Phases::LEN;
     let counters = metrics + Metrics::LEN;
     let at_start = counters + Counters::LEN;
     WorkerStats {
         active,
-        reading,
-        writing,
-        waiting,
+        phases: Phases::from_array(std::array::from_fn(|at| row[phases + at])),
         metrics: Metrics::from_array(std::array::from_fn(|at| row[metrics + at])),
         counters: Counters::from_array(std::array::from_fn(|at| row[counters + at])),
         at_start: Counters::from_array(std::array::from_fn(|at| row[at_start + at])),

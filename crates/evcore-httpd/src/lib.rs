@@ -21,8 +21,8 @@
 //! - `files`: the files of `--root`;
 //! - `shared`: the state that the connections of a worker share; `body_memory`: the limit on their
 //!   request bodies; `headroom`: the memory that stays free below a limit of the process;
-//! - `counters`: the table of the counters, which makes their lines on all pages; `counts`: the
-//!   counters of a worker; `measures`: the table of the event loop's measurements; `metrics`: the
+//! - `counters`: the table of the counters, which makes their lines on all pages; `phases`: the
+//!   table of the phases of a connection; `counts`: the counters of a worker; `measures`: the table of the event loop's measurements; `metrics`: the
 //!   measured values; `buckets`: a histogram as Prometheus has it; `server_stats`: the numbers of
 //!   the master; `scoreboard`: all these numbers in shared memory; `history`: the last two minutes
 //!   of the scoreboard; `status_json` and `prometheus`: the pages with the numbers; `dashboard`:
@@ -74,6 +74,7 @@ mod measures;
 mod metrics;
 mod option_error;
 pub mod options;
+pub mod phases;
 mod pid_file;
 mod pipe;
 mod program;

@@ -81,11 +81,7 @@ impl Page {
         let name = "httpd_connections";
         self.family(name, "gauge", "Open connections, by state.");
         for (worker, stats) in workers.iter().enumerate() {
-            for (state, value) in [
-                ("reading", stats.reading),
-                ("writing", stats.writing),
-                ("waiting", stats.waiting),
-            ] {
+            for (state, value) in stats.phases.named() {
                 let labels = format_args!("worker=\"{worker}\",state=\"{state}\"");
                 self.sample(name, labels, value);
             }

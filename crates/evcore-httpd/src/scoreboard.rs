@@ -13,6 +13,7 @@ use evcore::{
 use crate::{
     counters::{Counter, Counters, OF_CONNECTIONS, OF_TURN},
     metrics::{Metrics, Totals},
+    phases::Phases,
     server_stats::{Number, ServerStats},
 };
 
@@ -194,12 +195,8 @@ impl Snapshot {
 pub struct WorkerStats {
     /// Open connections.
     pub active: u64,
-    /// Connections on which a request is being read.
-    pub reading: u64,
-    /// Connections on which a response is being written.
-    pub writing: u64,
-    /// Idle connections.
-    pub waiting: u64,
+    /// The number of connections in each phase.
+    pub phases: Phases,
     /// The metrics of the running worker.
     pub metrics: Metrics,
     /// The counts of the slot's workers so far.
@@ -218,11 +215,9 @@ impl WorkerStats {
     pub const LEN: usize = Self::AT_START + Counters::LEN;
 
     // The places of single values in a slot.
-    pub(crate) const ACTIVE: usize = 0;
-    pub(crate) const READING: usize = 1;
-    pub(crate) const WRITING: usize = 2;
-    pub(crate) const WAITING: usize = 3;
-    pub(crate) const METRICS: usize = 4;
+    const ACTIVE: usize = 0;
+    const PHASES: usize = 1;
+    pub(crate) const METRICS: usize = Self::PHASES + Phases::LEN;
     const COUNTERS: usize = Self::GAUGES;
     const TOTALS: usize = Self::COUNTERS + Counters::LEN;
     const AT_START: usize = Self::TOTALS + Totals::LEN;
@@ -253,6 +248,16 @@ impl WorkerStats {
     /// The counters of only the present worker.
     pub fn since_start(&self) -> Counters {
         self.counters.since(&self.at_start)
+    }
+
+    /// The numbers of open connections, with their places in the slot.
+    #[inline]
+    pub(crate) fn connections(&self) -> [(usize, u64); 1 + Phases::LEN] {
+        let phases = self.phases.to_array();
+        std::array::from_fn(|at| match at.checked_sub(Self::PHASES) {
+            Some(phase) => (at, phases[phase]),
+            None => (Self::ACTIVE, self.active),
+        })
     }
 
     /// The counter's place in the slot, and its value.
@@ -300,23 +305,17 @@ impl WorkerStats {
 
     /// Adds the connections and the counters.
     fn plus(mut self, other: &Self) -> Self {
+        self.active += other.active;
+        self.phases.add(&other.phases);
         self.counters.add(&other.counters);
-        Self {
-            active: self.active + other.active,
-            reading: self.reading + other.reading,
-            writing: self.writing + other.writing,
-            waiting: self.waiting + other.waiting,
-            ..self
-        }
+        self
     }
 
     /// Converts to the values of a slot: gauges, then counters.
     pub fn to_array(self) -> [u64; Self::LEN] {
         let mut numbers = [0; Self::LEN];
         numbers[Self::ACTIVE] = self.active;
-        numbers[Self::READING] = self.reading;
-        numbers[Self::WRITING] = self.writing;
-        numbers[Self::WAITING] = self.waiting;
+        numbers[Self::PHASES..Self::METRICS].copy_from_slice(&self.phases.to_array());
         numbers[Self::METRICS..Self::GAUGES].copy_from_slice(&self.metrics.to_array());
         numbers[Self::COUNTERS..Self::TOTALS].copy_from_slice(&self.counters.to_array());
         numbers[Self::TOTALS..Self::AT_START].copy_from_slice(&self.totals.to_array());
@@ -328,9 +327,7 @@ impl WorkerStats {
     pub fn from_array(numbers: [u64; Self::LEN]) -> Self {
         Self {
             active: numbers[Self::ACTIVE],
-            reading: numbers[Self::READING],
-            writing: numbers[Self::WRITING],
-            waiting: numbers[Self::WAITING],
+            phases: Phases::from_array(std::array::from_fn(|at| numbers[Self::PHASES + at])),
             metrics: Metrics::from_array(std::array::from_fn(|at| numbers[Self::METRICS + at])),
             counters: Counters::from_array(std::array::from_fn(|at| numbers[Self::COUNTERS + at])),
             totals: Totals::from_array(std::array::from_fn(|at| numbers[Self::TOTALS + at])),

@@ -10,6 +10,7 @@ use crate::{
     counters::{Counters, Group, ROWS},
     measures::{GAUGES, TIMES},
     metrics::Distribution,
+    phases::Phases,
     scoreboard::{Snapshot, WorkerStats, jain},
     server_stats::{self, ServerStats},
 };
@@ -36,9 +37,8 @@ struct Counts {
     active: u64,
     #[serde(flatten)]
     counters: Fields,
-    reading: u64,
-    writing: u64,
-    waiting: u64,
+    #[serde(flatten)]
+    phases: Phases,
     #[serde(flatten)]
     traffic: Fields,
 }
@@ -108,9 +108,7 @@ impl Counts {
         Self {
             active: stats.active,
             counters: Fields(counters, Group::Connections),
-            reading: stats.reading,
-            writing: stats.writing,
-            waiting: stats.waiting,
+            phases: stats.phases,
             traffic: Fields(counters, Group::Traffic),
         }
     }

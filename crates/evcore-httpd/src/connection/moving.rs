@@ -10,7 +10,7 @@ use evcore::Token;
 use evcore_serve::STATE_BYTES_MAX;
 
 use super::{Abort, Connection};
-use crate::{counts::Phase, files::DiskRead, shared::Shared};
+use crate::{files::DiskRead, phases::Phase, shared::Shared};
 
 pub const STATE_VERSION: u32 = 1;
 

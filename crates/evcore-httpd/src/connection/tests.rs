@@ -19,6 +19,7 @@ use crate::{
     counts::Counts,
     headroom::Headroom,
     options::Options,
+    phases::Phase,
     scoreboard::{Scoreboard, WorkerStats},
     shared::Shared,
     timers::{Change, RECEIVE, SEND, Timeout},
@@ -265,16 +266,13 @@ impl Fixture {
         assert_eq!(self.shared.bodies.waiting(), waiting);
         let counts = WorkerStats::sum_of(&self.scoreboard);
         assert_eq!(counts.active, u64::from(self.connection.is_some()));
-        assert_eq!(
-            counts.reading + counts.writing + counts.waiting,
-            counts.active
-        );
+        assert_eq!(counts.phases.to_array().iter().sum::<u64>(), counts.active);
         // A stopping worker may wait for one more request. Then it does not mark the connection
         // idle, because the loop would evict it.
         let is_idle = self.ev.is_idle(self.token);
         assert_eq!(
             is_idle,
-            counts.waiting == 1 && (is_idle || !self.shared.stopping)
+            counts.phases[Phase::Waiting] == 1 && (is_idle || !self.shared.stopping)
         );
         let Some(connection) = &self.connection else {
             return;
