@@ -41,10 +41,10 @@ fn too_few_descriptors_are_an_error_before_workers_start() {
 
 fn minimum(options: &[&str]) -> u32 {
     let output = limited(8, options);
-    let named = [" descriptors are the least", "fewer workers"];
+    let named = ["the server needs at least ", "fewer workers"];
     let message = assert_refusal(&output, options, 1, &named);
-    let before = message.split(named[0]).next().expect("it is named");
-    let number = before.rsplit(' ').next().expect("some text");
+    let after = message.split(named[0]).nth(1).expect("it is named");
+    let number = after.split(' ').next().expect("some text");
     number.parse().expect("a number")
 }
 

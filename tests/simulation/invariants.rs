@@ -37,7 +37,7 @@ pub(crate) enum Precision {
     Full,
     /// Only the turn of a timer can be checked, because the clock jumps during waits.
     Turns,
-    /// No lateness can be checked, because the clock is coarse.
+    /// The lateness of timers and waits cannot be checked, because the clock is coarse.
     None,
 }
 
@@ -62,7 +62,8 @@ enum Posted {
     NextTurn {
         from_turn: u64,
     },
-    /// A post by a handle is due when the wake-up is reported.
+    /// A post by a handle. The loop gets it when a wait reports the wake-up, at most
+    /// `REMOTE_POST_TURNS_MAX` turns later.
     Remote {
         from_turn: u64,
     },
@@ -202,7 +203,7 @@ impl InvariantChecker {
         let summary = TurnSummary {
             turn: self.turn,
             now_ms: now_ns / NS_PER_MS,
-            fired_all: stats.expired - self.before.expired < self.budgets.expired as u64
+            must_fire_all: stats.expired - self.before.expired < self.budgets.expired as u64
                 && self.precision != Precision::None,
             delivered_all: stats.posted - self.before.posted < self.budgets.posted as u64,
         };
@@ -213,8 +214,8 @@ impl InvariantChecker {
         self.check_abandoned_turn(now, now_ns, stats);
     }
 
-    /// Checks an abandoned turn. Its due steps come in the next turn, for which the loop must not
-    /// sleep.
+    /// Checks a turn that the worker left before it took all steps (`Fault::AbandonedTurn`). The
+    /// steps that were due come in the next turn, and the loop must not sleep before it.
     pub(crate) fn check_abandoned_turn(&mut self, now: Duration, now_ns: u64, stats: &Stats) {
         self.check_budgets(stats);
         self.check_wait(now_ns);
@@ -284,8 +285,9 @@ impl InvariantChecker {
 struct TurnSummary {
     turn: u64,
     now_ms: u64,
-    /// True if all due timers have fired: neither the budget nor a coarse clock has delayed one.
-    fired_all: bool,
+    /// True if every due timer must have fired, because neither the budget nor a coarse clock can
+    /// have delayed one.
+    must_fire_all: bool,
     delivered_all: bool,
 }
 
@@ -294,7 +296,7 @@ impl Entry {
         for armed in self.timers.iter().flatten() {
             let due = armed.in_turn < summary.turn && armed.tick_ms() <= summary.now_ms;
             assert!(
-                !(due && summary.fired_all),
+                !(due && summary.must_fire_all),
                 "the timer of {token} was due in this turn, and did not fire: {armed:?}, {summary:?}"
             );
         }

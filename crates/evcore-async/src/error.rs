@@ -31,17 +31,20 @@ impl From<Error> for io::Error {
     }
 }
 
-/// A stream was used by a task of another executor than the one that watches it.
+/// A watched descriptor was used outside the executor that watches it.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "this stream belongs to another runtime or executor: use it in a task of that one, or call \
-     `into_inner` there, and make a new stream of the descriptor here"
+    "this descriptor is watched by another runtime or executor: use it in a task of that one, or \
+     take it out there (`into_inner` of a stream or a `Watched`), and watch it here"
 )]
 pub(crate) struct Foreign;
 
 /// The loop evicts an idle connection to make room, or because it shuts down.
 #[derive(Debug, thiserror::Error)]
-#[error("this connection was idle, and the loop closed it to make room or because it shuts down")]
+#[error(
+    "this connection was idle, and the loop evicts it to make room or because it shuts down: drop \
+     the stream, which closes it"
+)]
 pub(crate) struct Evicted;
 
 impl From<Evicted> for io::Error {

@@ -16,12 +16,13 @@
 //! with a descriptor, and with the wakers of the tasks that read and write. The executor keeps
 //! tasks, sleeps and streams in one table by token. A step of the loop wakes tasks or polls them.
 //!
-//! Tasks that are woken while the executor polls a task or handles a step are polled in the order
-//! of their wake-ups, many in one step of the executor's token. A task that is woken at another
-//! time or on another thread is polled in the step of its own token. If the loop has instruments,
-//! every task is polled in the step of its own token.
+//! Tasks that are woken on the loop's thread while the executor polls a future, handles a step or
+//! runs [`Executor::enter`] are polled in the order of their wake-ups, many in one step of the
+//! executor's token. A task that is woken otherwise is polled in the step of its own token. If the
+//! loop has instruments, every task is polled in the step of its own token.
 //!
-//! Dropping a future ends its tokens, and no step carries a token that has ended.
+//! Dropping a future ends its tokens, except for the token of one sleep, which the next sleep uses.
+//! After a drop outside the runtime, the tokens leave the loop in its next step.
 //!
 //! # In the simulator
 //!
@@ -81,7 +82,8 @@
 //!
 //! Calls that need the loop panic outside a runtime: [`spawn_local`], [`sleep`], [`Stream::new`]
 //! and others. *Outside a runtime* means: neither in a future that a [`Runtime`] or an [`Executor`]
-//! polls, nor in [`Executor::enter`]. No destructor of this crate panics outside a runtime.
+//! polls, nor in [`Executor::enter`]. Reads and writes of a stream or a socket that exists return
+//! an error instead. No destructor of this crate panics outside a runtime.
 //!
 //! A sleep, a job and a wait for a shutdown panic if all 16 million tokens of the loop are in use.
 #![forbid(unsafe_code)]

@@ -102,6 +102,7 @@ async fn nothing() {}
 fn sleeps_leave_nothing() {
     let polls = cancel_after_each_poll(nothing, |()| sleep(MS));
     assert_eq!(polls, 2);
+    cancel_after_each_poll(nothing, |()| zip(sleep(MS), sleep(2 * MS)));
     cancel_after_each_poll(nothing, |()| async { sleep_until(now() + MS).await });
     cancel_after_each_poll(nothing, |()| async {
         let mut ticks = interval(MS);

@@ -129,7 +129,7 @@ fn a_panic_of_a_destructor_is_the_error_of_its_task() {
 }
 
 #[test]
-fn a_panic_of_an_output_without_a_handle_ends_only_its_task() {
+fn a_panic_in_the_destructor_of_an_unclaimed_output_ends_only_its_task() {
     let mut runtime = Runtime::new().unwrap();
     let ended = runtime.block_on(async {
         drop(spawn_local(async { Bomb }));
@@ -144,7 +144,7 @@ fn a_panic_of_an_output_without_a_handle_ends_only_its_task() {
 fn a_panic_that_ends_the_worker_ends_its_task_too() {
     let mut runtime = Runtime::new().unwrap();
     runtime.executor().set_resumes_panics(true);
-    // A token that is left in the loop raises the highest of the next ten indices.
+    // If a token were left in the loop, the highest index of the next ten tokens would be greater.
     let highest_index = |runtime: &mut Runtime| {
         let ev = runtime.event_loop();
         let tokens = [(); 10].map(|()| ev.add_unwatched().unwrap());
@@ -214,7 +214,7 @@ fn a_task_that_yields_forever_starves_no_other() {
         yield_now().await;
         assert!(
             before > 0 && polls.get() - before <= 1,
-            "the endless task was polled more than once before main"
+            "the endless task was not polled, or more than once before main"
         );
         endless.abort();
     });
@@ -292,7 +292,7 @@ fn no_task_is_polled_after_its_end() {
         waker.wake_by_ref(); // the handle still has the output
         yield_now().await;
         task.await.unwrap();
-        waker.wake_by_ref(); // the token of the task has ended
+        waker.wake_by_ref(); // the output is taken, too
         // A later task in the same slot is not woken by the waker of the earlier task.
         let polls = Rc::new(Cell::new(0));
         let count = Rc::clone(&polls);
@@ -450,7 +450,7 @@ fn a_task_of_an_idle_loop_is_woken_by_a_shutdown() {
     let task = executor.spawn(&mut ev, async {
         let mut stop = pin!(shutting_down());
         (&mut stop).await;
-        pending::<()>().await; // the shutdown does not wait, although `stop` exists
+        pending::<()>().await; // the shutdown does not wait for this task
     });
     let task = task.unwrap();
     let other = executor.spawn(&mut ev, shutting_down()).unwrap();

@@ -439,8 +439,8 @@ impl Coordinator {
         }
     }
 
-    /// Leaves the group without a leader if this worker leads. Call it while the listeners are
-    /// still registered.
+    /// Ends the leadership of this worker, if it leads. The group then has no leader. Call it while
+    /// the listeners are still registered.
     pub fn step_down(&self) {
         self.group().into_iter().for_each(GroupMember::step_down);
     }
@@ -459,7 +459,7 @@ impl Coordinator {
         view
     }
 
-    /// Notifies another worker of the group in place of this one.
+    /// Passes a notification on to another worker. The next plan of this worker does not act on it.
     pub fn notify_instead(&mut self, peer: Peer) {
         self.group()
             .into_iter()

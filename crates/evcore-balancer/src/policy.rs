@@ -163,8 +163,9 @@ impl Policy {
     }
 
     /// Returns whether workers under this policy sync with their group.
-    /// [`LeastLoaded`](Policy::LeastLoaded) needs a group. With one, [`Mutex`](Policy::Mutex)
-    /// spreads connections evenly, and workers under [`Exclusive`](Policy::Exclusive) rest.
+    /// [`LeastLoaded`](Policy::LeastLoaded) needs a group. With a group,
+    /// [`Mutex`](Policy::Mutex) spreads connections evenly, and workers under
+    /// [`Exclusive`](Policy::Exclusive) can [rest](crate::Plan::rests) while no client comes.
     ///
     /// ```
     /// use evcore_balancer::Policy;

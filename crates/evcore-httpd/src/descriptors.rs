@@ -55,7 +55,7 @@ fn check_available(count: u64) -> Result<(), String> {
             Ok(one) => held.push(one),
             Err(error) => {
                 return Err(format!(
-                    "{count} descriptors are the least that the server needs; after {}: {error}; \
+                    "the server needs at least {count} descriptors, and could open only {}: {error}; \
                      raise the limit (ulimit -n), or ask for fewer workers",
                     held.len(),
                 ));
@@ -157,7 +157,8 @@ fn mailboxes(options: &Options) -> u64 {
 /// The descriptors of a worker for the sending ends of all mailboxes, the receiving ends of its
 /// own, and its channels to other workers.
 fn mailboxes_of_worker(options: &Options) -> u64 {
-    /// Two descriptors for each of the three mailboxes of a worker.
+    /// The receiving end of each of the three mailboxes that a worker reads, and the duplicate
+    /// that its loop watches.
     const OWN: u64 = 2 * 3;
     /// Two receivers take four, and a sender three until its receiver has greeted.
     const CHANNELS: u64 = 4 + 3;

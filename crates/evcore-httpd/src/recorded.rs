@@ -112,8 +112,7 @@ fn with_end(path: &Path, end: &str) -> PathBuf {
 /// worker may have crashed.
 fn create(path: &Path, bytes: usize) -> io::Result<Recorder> {
     if fs::metadata(path).is_ok_and(|there| !there.is_file()) {
-        let path = path.display();
-        let why = format!("--record {path}: it exists, and is not a file; choose another path");
+        let why = "it exists, and is not a file; choose another path";
         return Err(io::Error::other(why));
     }
     match fs::rename(path, with_end(path, "old")) {

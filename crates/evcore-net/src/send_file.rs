@@ -181,7 +181,7 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn a_count_beyond_the_range_of_the_kernel_is_not_copied() {
+    fn a_count_beyond_the_range_of_the_kernel_still_uses_sendfile() {
         let bytes = [7; COPY_MAX + 2];
         let (_scratch, file) = file_with(&bytes);
         for (offset, count) in [(0, usize::MAX), (1, usize::MAX / 2)] {

@@ -180,8 +180,9 @@ impl Store {
             mailboxes: mailboxes.map(|end| unsafe { OwnedFd::from_raw_fd(end) }),
             successor: kind,
         });
-        // `taken` comes from the application, and may be too high.
-        let lost = all.saturating_sub(taken);
+        // The application has counted, so the number may be too high.
+        let taken = taken.min(all);
+        let lost = all - taken;
         self.place.report(KeptCounts { taken, lost });
     }
 

@@ -17,7 +17,7 @@ pub struct Difference {
     pub replayed: Call,
     /// The call before the difference, which was the same in both. `None` at the beginning.
     pub after: Option<Call>,
-    /// The first turn whose wait another thread has ended by the loop's own handle. `None` if there
+    /// The first turn whose wait another thread has ended by a `Handle` of the loop. `None` if there
     /// was none before the difference.
     pub foreign_wake: Option<usize>,
 }

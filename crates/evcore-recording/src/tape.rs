@@ -22,7 +22,8 @@ pub(crate) struct Tape {
     pub(crate) difference: Option<Difference>,
     /// Number of queries with the answer "nothing" since the last call.
     quiet: i64,
-    /// The first turn whose wait another thread has ended by the loop's own handle.
+    /// The first turn in which another thread ended the wait by a `Handle` of the loop, not by a
+    /// `RecordedHandle`.
     foreign_wake: Option<usize>,
     /// The handle of the loop that gets the recorded requests.
     pub(crate) handle: Option<Handle>,

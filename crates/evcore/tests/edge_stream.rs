@@ -330,7 +330,7 @@ fn readiness_that_is_not_true_is_corrected_by_the_call() {
 }
 
 #[test]
-fn a_call_by_read_with_drains_only_by_would_block() {
+fn read_with_drains_the_stream_only_at_would_block() {
     on_each_backend(|mut fixture| {
         fixture.client.write_all(b"hello").unwrap();
         fixture.wait_until(|stream| stream.is_readable());
@@ -423,7 +423,7 @@ fn a_stream_that_is_always_ready_goes_on_in_the_next_turn() {
 }
 
 #[test]
-fn a_stream_without_steps_of_its_own_may_be_used_in_each_turn() {
+fn the_limit_of_calls_begins_anew_in_a_turn_without_a_step_of_the_stream() {
     on_each_backend(|mut fixture| {
         fixture.wait_until(|stream| stream.is_writable());
         for _ in 0..100 {
@@ -472,7 +472,8 @@ fn the_first_step_of_a_connecting_stream_is_its_result() {
     }
 }
 
-// The lost slot is documented. `Connections` and `TokenMap` avoid it (decision 0006).
+// A program that drops a stream without closing its token loses the slot. `Connections` and
+// `TokenMap` avoid this (decision 0006).
 #[test]
 fn a_dropped_stream_keeps_its_slot_until_its_token_is_closed() {
     let mut ev = EventLoop::builder().connections(1).build().unwrap();

@@ -89,7 +89,7 @@ fn signals_that_came_while_nobody_waited_are_one() {
     });
 }
 
-/// tokio's error for a forbidden signal.
+/// tokio refuses a forbidden signal, too, with another kind of error.
 #[test]
 fn a_signal_that_cannot_be_handled_is_an_error() {
     block_on(async {
@@ -132,7 +132,7 @@ fn the_end_of_a_child_is_its_status() {
     });
 }
 
-/// tokio: `process_kill_after_wait`. Here the child is also killed before its end.
+/// tokio: `process_kill_after_wait`. Here the child certainly runs when it is killed.
 #[test]
 fn a_child_that_is_killed_has_ended() {
     use std::os::unix::process::ExitStatusExt;
@@ -149,7 +149,7 @@ fn a_child_that_is_killed_has_ended() {
     });
 }
 
-/// tokio: `process_issue_42`: many children at once.
+/// After tokio's `process_issue_42` (two children at once), with ten children and their statuses.
 #[test]
 fn many_children_end_in_any_order() {
     block_on(async {
@@ -169,7 +169,7 @@ fn many_children_end_in_any_order() {
     });
 }
 
-/// tokio: `process_issue_2174`: the wait closes the standard input.
+/// The wait closes the standard input, as tokio documents `Child::wait`.
 #[test]
 fn a_wait_ends_the_input_of_the_child() {
     block_on(async {

@@ -498,12 +498,12 @@ fn a_stream_of_another_runtime_is_an_error() {
     let other = async {
         let error = stream.read(&mut [0; 1]).await.unwrap_err();
         assert!(
-            error.to_string().contains("belongs to another runtime"),
+            error.to_string().contains("watched by another runtime"),
             "{error}"
         );
         let error = stream.write_all(b"x").await.unwrap_err();
         assert!(
-            error.to_string().contains("belongs to another runtime"),
+            error.to_string().contains("watched by another runtime"),
             "{error}"
         );
     };

@@ -194,7 +194,7 @@ fn an_interval_of_nothing_is_refused() {
     });
 }
 
-/// A sleep may use the token of a sleep that ended before it.
+/// A sleep may use the token of a sleep that was dropped before it.
 #[test]
 fn a_sleep_does_not_end_with_the_sleep_before_it() {
     block_on(async {

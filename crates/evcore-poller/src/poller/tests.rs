@@ -29,7 +29,7 @@ const ALL: Capabilities = Capabilities {
     batches_changes: false,
     simulated: false,
 };
-/// The capabilities of select.
+/// No capability: all modes are emulated, and each change is made at once.
 const NOTHING: Capabilities = Capabilities {
     edge: false,
     oneshot: false,

@@ -1,6 +1,6 @@
 //! Supervisors, workers and signals as real processes.
 //!
-//! This program runs the tests, unless its arguments select a child main, a function in
+//! This program runs the tests, unless its arguments name a child main, an arm of a `match` in
 //! `child_mains`. A test starts the program again with the name of a child main, which then is the
 //! server under test. The server and its workers print a line for each event into a pipe, and the
 //! tests wait for these lines. The pipe ends when all processes are gone.

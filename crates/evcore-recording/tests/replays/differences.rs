@@ -9,7 +9,7 @@ use crate::{
 };
 
 #[test]
-fn the_first_other_bytes_are_a_difference_that_shows_both() {
+fn a_send_of_other_bytes_is_a_difference_that_shows_old_and_new_bytes() {
     let (recorded, bytes) = record(BackendKind::usable()[0], Bug::None);
     let (replayed, replay) = replay(&bytes, Bug::ShoutsAt(50), |_| false);
     let difference = replay.difference().expect("other bytes are sent");

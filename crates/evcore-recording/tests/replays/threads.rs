@@ -249,7 +249,7 @@ fn roll(outside: &Outside, by_recorder: bool) {
 }
 
 #[test]
-fn a_random_number_is_named_unless_it_is_a_recorded_value() {
+fn a_random_number_makes_a_difference_unless_it_is_a_recorded_value() {
     for by_recorder in [false, true] {
         let recorder = Recorder::in_memory(1 << 16);
         let outside = Outside::Recorded(recorder.clone());
@@ -275,7 +275,7 @@ fn a_random_number_is_named_unless_it_is_a_recorded_value() {
 }
 
 #[test]
-fn a_thread_that_bypasses_the_recorder_is_named_with_its_turn() {
+fn the_advice_has_the_turn_in_which_a_thread_bypassed_the_recorder() {
     /// Runs two turns, and checks in each whether a post came. With `posts`, a thread posts by the
     /// loop's own handle after each turn. Returns false if a wait fails.
     fn run<L: Acceptor>(mut ev: EventLoop<L>, outside: &Outside, posts: bool) -> bool {
@@ -386,7 +386,7 @@ fn a_number_with_a_fraction_is_replayed_exactly() {
 }
 
 #[test]
-fn a_refused_change_leaves_room_for_the_other_events() {
+fn a_recorded_wait_fills_only_the_room_that_a_refused_change_has_left() {
     let recorder = Recorder::in_memory(1 << 16);
     let backend = BackendKind::usable()[0].open().expect("it is usable");
     let mut poller = Poller::from(Box::new(recorder.backend(backend)) as Box<dyn Backend>);
