@@ -52,10 +52,9 @@ impl<D: Descriptor> HandingOn<D> {
         if self.departure.under_way() == 0 {
             return None;
         }
-        match self.departure.open(successor, now) {
-            Ok(()) | Err(Error::MailboxFull | Error::KernelFull) => {}
-            Err(_) => return None,
-        }
+        // A failure is tried again, because a shortage may end, and because a closed mailbox is that
+        // of a master that stops: the next turn may have the mailbox of another binary.
+        let _ = self.departure.open(successor, now);
         match self.exchange(now) {
             Ok(()) => {}
             // The successor has died, has ended the channel, or has sent no greeting. The

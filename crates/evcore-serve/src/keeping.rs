@@ -44,6 +44,7 @@ fn wait(channel: Option<impl AsFd>, limit: Duration) {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
     use std::collections::BTreeSet;
     use std::io::{Read, Write};
     use std::os::unix::net::UnixStream;
@@ -110,6 +111,27 @@ mod tests {
             }
         }
         unreachable!("the last life has no end");
+    }
+
+    /// A master that stops closes the mailbox of its own generation before the store reads that
+    /// another binary serves.
+    #[test]
+    fn a_closed_mailbox_loses_nothing_if_there_is_another_successor_later() {
+        let (closed, reader) = Mailbox::pair(1).unwrap();
+        drop(reader);
+        let (address, mailbox) = Mailbox::pair(1).unwrap();
+        let successor = thread::spawn(move || take(mailbox, Vec::new()));
+        let (_clients, servers): (Vec<_>, Vec<_>) =
+            (0..10).map(|_| UnixStream::pair().unwrap()).unzip();
+        let kept = servers.into_iter().map(OwnedFd::from).collect();
+        let tries = Cell::new(0);
+        let address_now = || match tries.replace(tries.get() + 1) {
+            0 => closed.as_fd(),
+            _ => address.as_fd(),
+        };
+        assert_eq!(hand_on_to(address_now, kept, 1, b""), 10);
+        drop(address);
+        assert_eq!(successor.join().unwrap().len(), 10);
     }
 
     proptest! {
