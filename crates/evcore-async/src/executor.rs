@@ -222,10 +222,7 @@ impl Executor {
     pub fn clear<L: Acceptor>(&self, ev: &mut EventLoop<L>) {
         let panic = self.enter(ev, || {
             let panic = self.drop_tasks();
-            let spare = self.shared.take_spare_sleep();
-            spare
-                .into_iter()
-                .for_each(|token| self.shared.end(token, ()));
+            self.shared.end_spare_sleep();
             panic
         });
         self.shared.resume(panic);

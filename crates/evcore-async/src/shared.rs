@@ -158,6 +158,13 @@ impl Shared {
         true
     }
 
+    /// Removes the kept token from the loop, which must be lent.
+    pub(crate) fn end_spare_sleep(&self) {
+        if let Some(token) = self.take_spare_sleep() {
+            self.end(token, ());
+        }
+    }
+
     #[inline]
     pub(crate) fn take_spare_sleep(&self) -> Option<Token> {
         self.spare_sleep.take()

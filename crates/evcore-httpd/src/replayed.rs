@@ -136,7 +136,10 @@ fn what_if(mut arguments: impl Iterator<Item = OsString>) -> ExitCode {
         return refuse("the recordings have no time in common, or more than a day");
     };
     let (Some(seen), Some(simulated)) = (recorded.seen(), recorded.under(policy)) else {
-        return refuse("the workers had never four open connections each: there is no balance");
+        return refuse(
+            "there is no balance: the workers had never four open connections each, or no connection \
+             began in the time that all recordings cover",
+        );
     };
     let text = format!(
         "{} workers, {} connections\nrecorded: {seen}\n{}, simulated: {simulated}\n",

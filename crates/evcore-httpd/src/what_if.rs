@@ -204,14 +204,14 @@ impl Recorded {
         let begun = lives.filter(|life| self.common.contains(&life.begins));
         let begun = begun.count() as f64;
         let for_each = |turns: u64| turns as f64 / begun;
-        Some(Balance {
+        (begun > 0.0).then_some(Balance {
             jain: mean.value()?,
             turns: for_each(turns.all),
             idle_turns: for_each(turns.all - turns.useful),
         })
     }
 
-    /// The balance that was recorded; `None` if there were never enough connections.
+    /// The balance that was recorded; `None` if there were never enough connections, or none began.
     pub fn seen(&self) -> Option<Balance> {
         let mut mean = Mean::default();
         let mut changes = self.changes().into_iter().peekable();
@@ -468,6 +468,8 @@ mod tests {
         assert!(even.jain > 0.999, "{even}");
         // Of the 16 connections, 8 begin at 1,000 ms.
         assert!((even.turns - 2.0).abs() < 1e-9, "{even}");
+        let no_beginning = recorded([2_000, 3_000]).seen();
+        assert_eq!(no_beginning, None, "there is no number of turns for each");
         let uneven = recorded([0, 1_000]).seen().expect("enough connections");
         assert!(uneven.jain < 0.6, "{uneven}");
     }

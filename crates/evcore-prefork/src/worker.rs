@@ -305,7 +305,7 @@ impl Worker {
         }
     }
 
-    /// Reports to the master that this worker serves. Call it once.
+    /// Reports to the master that this worker serves. Further calls have no effect.
     ///
     /// A [reload](crate#reload) waits for this call of each new worker, up to the
     /// [timeout](crate::Supervisor::ready_timeout). The master also calls its

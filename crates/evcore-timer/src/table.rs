@@ -295,7 +295,8 @@ fn ready_at_ns(now_ns: u64, after: Duration, added_ns: u64) -> u64 {
 #[inline(never)]
 fn no_such_timer(timer: Timer, per_index: u8) -> ! {
     panic!(
-        "{timer:?}: a token or index has {per_index} timers, the number that the table or loop was built with"
+        "{timer:?}: a token or index has {per_index} timers, the number that the table or loop \
+         was built with"
     )
 }
 

@@ -139,7 +139,7 @@ impl IdleList {
         ids.filter_map(|id| id.checked_sub(MARKS))
     }
 
-    /// Begins a shutdown. Call it once. Returns the grace in nanoseconds if connections became idle
+    /// Begins a shutdown, unless one has begun. Returns the grace in nanoseconds if connections became idle
     /// within a grace before `now_ns`, and `None` otherwise.
     pub fn begin_shutdown(&mut self, now_ns: u64) -> Option<u64> {
         if self.waiting.is_some() {

@@ -8,7 +8,8 @@ pub(super) fn failed(errno: Errno) -> Error {
     match errno {
         // The kernel has no memory for a request, or no room for completions.
         Errno::AGAIN | Errno::BUSY => Error::os(
-            "io_uring_enter (tried again for a second: the system lacks memory, or room for completions)",
+            "io_uring_enter (tried again for a second: the system lacks memory, or room for \
+             completions)",
         )(errno),
         _ => Error::os("io_uring_enter")(errno),
     }
