@@ -1,6 +1,6 @@
 //! The example `rooms`: its clients stay connected while it is replaced.
 
-use std::{io::Write, net::TcpStream, process::Command};
+use std::{io::Write, net::TcpStream, process::Command, thread};
 
 use evcore_tests::{Server, eventually, example, signal_to};
 use rustix::process::Signal;
@@ -88,6 +88,33 @@ fn frame_in_two(text: &str) -> [Vec<u8>; 2] {
     frame.format(&mut first).expect("a vector takes it");
     let rest = first.split_off(first.len() / 2);
     [first, rest]
+}
+
+#[test]
+fn rooms_forwards_a_text_with_a_ping_between_its_parts_and_long_texts_without_a_pause() {
+    let server = start();
+    let [mut speaker, mut listener] = [(); 2].map(|()| enter(&server, 0));
+    let parts = [
+        Frame::message("one, ", OpCode::Data(Data::Text), false),
+        Frame::ping("between"),
+        Frame::message("two", OpCode::Data(Data::Continue), true),
+    ];
+    for part in parts {
+        speaker.send(Message::Frame(part)).expect("it is open");
+    }
+    assert_eq!(read(&mut listener), "one, two");
+    // Together, the server may receive these without their ends.
+    let text = "x".repeat(5000);
+    for _ in 0..1000 {
+        let text = Message::text(text.clone());
+        speaker.write(text).expect("a buffer takes it");
+    }
+    thread::scope(|threads| {
+        threads.spawn(move || speaker.flush().expect("it is open"));
+        for _ in 0..1000 {
+            assert_eq!(read(&mut listener), text);
+        }
+    });
 }
 
 /// Expects that each client of the room gets the texts of the other clients: one from client 0, and

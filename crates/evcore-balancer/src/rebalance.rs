@@ -164,7 +164,7 @@ impl Rebalance {
         let is_in_vain = since_ns.saturating_add(VAIN_NS) <= now_ns;
         if moves.came_back > 0 || is_in_vain {
             self.avoid(now_ns);
-        } else if moves.left > 0 || moves.arrived > 0 || moves.idle / 2 > self.idle {
+        } else if moves.left > 0 || moves.arrived > 0 || moves.idle > self.idle.saturating_mul(2) {
             self.forget_tries();
         }
     }

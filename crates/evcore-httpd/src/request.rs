@@ -85,7 +85,7 @@ fn target_is_too_long(head: &httparse::Request<'_, '_>, bytes: &[u8]) -> bool {
     let length = match (head.path, head.method) {
         (Some(target), _) => target.len(),
         // The target is incomplete.
-        (None, Some(method)) => bytes.len() - method.len() - 1,
+        (None, Some(method)) => bytes.len() - line_start(bytes) - method.len() - 1,
         (None, None) => 0,
     };
     length > MAX_TARGET_BYTES
@@ -97,8 +97,8 @@ fn target_is_too_long(head: &httparse::Request<'_, '_>, bytes: &[u8]) -> bool {
 fn parse_version(bytes: &[u8]) -> Parsed {
     match minor_version_at(bytes) {
         Some(at) if bytes[at - 2] == b'1' => {
-            // A head beyond the limit is refused, so nothing after the limit is copied, except the
-            // version itself.
+            // A head beyond the limit is refused, so the copy ends one byte after the limit, or
+            // after a version that comes later.
             let end = (MAX_HEAD_BYTES + 1).max(at + 1);
             let mut head = bytes[..bytes.len().min(end)].to_vec();
             head[at] = b'1';
@@ -109,11 +109,20 @@ fn parse_version(bytes: &[u8]) -> Parsed {
     }
 }
 
+/// The position of the request line, which may follow empty lines.
+fn line_start(bytes: &[u8]) -> usize {
+    let start = bytes.iter().position(|byte| !is_line_end(byte));
+    start.unwrap_or(bytes.len())
+}
+
+fn is_line_end(byte: &u8) -> bool {
+    matches!(byte, b'\r' | b'\n')
+}
+
 /// The position of the minor version in a request line of three words, the last of which is a
 /// version of HTTP (RFC 9112, section 2.3). `None` if the line is malformed.
 fn minor_version_at(bytes: &[u8]) -> Option<usize> {
-    let is_line_end = |byte: &u8| matches!(byte, b'\r' | b'\n');
-    let start = bytes.iter().position(|byte| !is_line_end(byte))?;
+    let start = line_start(bytes);
     let line = bytes[start..].split(is_line_end).next()?;
     let mut words = line.split(|byte| *byte == b' ');
     match (words.nth(2)?, words.next()) {
@@ -306,6 +315,10 @@ mod tests {
                     expected(Status::HeadTooLarge),
                     "{length}, {version}"
                 );
+                let incomplete = [&b"\r\n".repeat(length)[..], b"GET /"].concat();
+                let is_too_large =
+                    (incomplete.len() > MAX_HEAD_BYTES).then_some(Status::HeadTooLarge);
+                assert_eq!(refusal(&incomplete), is_too_large, "{length}");
             }
         }
     }

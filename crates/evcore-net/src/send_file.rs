@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
-use rustix::io::{pread, retry_on_intr};
+use rustix::io::{Errno, pread, retry_on_intr};
 
 use crate::{socket, stream::Stream};
 
@@ -28,8 +28,9 @@ impl Stream {
     ///
     /// # Errors
     ///
-    /// The errors of [`send`](Self::send), and of reading the file. A peer that has left also
-    /// raises SIGPIPE on Linux. Rust programs ignore that signal, unless they reset it.
+    /// The errors of [`send`](Self::send), and of reading the file; `InvalidInput` if `offset` is
+    /// above `i64::MAX`. On Linux, a call after the peer has left also sends the process SIGPIPE.
+    /// Rust programs ignore that signal, unless they reset it.
     ///
     /// # Examples
     ///
@@ -68,7 +69,8 @@ pub(crate) fn send_file(
     }
     let stream = stream.as_fd();
     match imp::send_file(stream, file, offset, count) {
-        Err(errno) if socket::is_refusal(errno) => {
+        // `OVERFLOW`: the file system has no file of this size, and a read ends there.
+        Err(errno) if socket::is_refusal(errno) || errno == Errno::OVERFLOW => {
             send_copy(|bytes| socket::send(stream, bytes), file, offset, count)
         }
         result => Ok(result?),
@@ -174,6 +176,7 @@ mod tests {
             assert_eq!(send(&stream, &file, 6, 100).unwrap(), 4);
             assert_eq!(send(&stream, &file, 10, 96).unwrap(), 0);
             assert_eq!(send(&stream, &file, 1 << 40, 96).unwrap(), 0);
+            assert_eq!(send(&stream, &file, 1 << 60, 96).unwrap(), 0);
         }
         let (stream, _client) = connected_pair();
         assert_eq!(stream.send_file(&file, 0, 0).unwrap(), 0);

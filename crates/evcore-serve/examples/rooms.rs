@@ -7,9 +7,8 @@
 //! A client moves with the name of its room, the received part of its next message, and its unsent
 //! bytes.
 //!
-//! There is one worker, because the rooms are in its memory. While more than 253 clients move, some
-//! are in the new worker before others, so for some milliseconds a message reaches only the clients
-//! of the sender's worker.
+//! There is one worker, because the rooms are in its memory. Many clients move in several batches,
+//! so for some milliseconds a text reaches only the clients in the worker of its sender.
 use evcore::{Connections, EdgeStream, EventLoop, Step, Token};
 use evcore_serve::{Arrival, Server, Worker};
 use std::io::{self, Cursor, ErrorKind, Read, Write};
@@ -21,8 +20,8 @@ use tungstenite::protocol::{Role, WebSocketConfig};
 use tungstenite::{Message, WebSocket, accept_hdr};
 
 const STATE_VERSION: u32 = 1;
-/// The limits of a client's unfinished message and of the bytes not yet sent to it. A client that
-/// exceeds a limit is closed, so that its state is never too long to move.
+/// The limits of a client's unfinished message and of the bytes not yet sent to it. The server closes
+/// a client that exceeds a limit, so that a client's state is never too long to move.
 const RECEIVED_MAX: usize = 8 * 1024;
 const UNSENT_MAX: usize = 32 * 1024;
 
@@ -66,8 +65,8 @@ fn handle(step: Step, ev: &mut EventLoop, clients: &mut Connections<Client>) {
             let (stream, client) = clients.ready(token, ready).expect("it is open");
             let mut texts = Vec::new();
             let served = client.serve(stream, ev, &mut texts);
-            ev.set_idle(token); // a stop without a successor closes it
-            let texts = texts.iter(); // also the last ones of a client that has gone
+            ev.set_idle(token); // if the worker stops without a successor, the loop closes it
+            let texts = texts.iter(); // a client that has gone may have sent some before
             texts.for_each(|text| say(text, token, ev, clients));
             if served.is_err() {
                 clients.close(ev, token);
@@ -119,6 +118,9 @@ impl Client {
                 let message: Vec<u8> = self.received.drain(..end).collect();
                 texts.extend(self.on_message(&message)?);
             }
+            if self.received.len() > RECEIVED_MAX {
+                return Err("it is too long".into());
+            }
         }
     }
 
@@ -138,9 +140,6 @@ impl Client {
 
     /// The length of the handshake or message at the beginning of `received`, if it is whole.
     fn whole_message(&self) -> Result<Option<usize>, Box<dyn Error>> {
-        if self.received.len() > RECEIVED_MAX {
-            return Err("it is too long".into());
-        }
         if self.room.is_empty() {
             let end = self
                 .received
@@ -186,14 +185,21 @@ impl Client {
         }
         let options = WebSocketConfig::default().read_buffer_size(1024);
         let mut socket = WebSocket::from_raw_socket(wire, Role::Server, Some(options));
-        let message = socket.read();
+        let mut text = None;
+        let result = loop {
+            match socket.read() {
+                Ok(Message::Text(whole)) => text = Some(whole.to_string()),
+                Ok(Message::Close(_)) => break Err("good-bye".into()),
+                Ok(_) => {} // a ping may come between two parts of a text
+                Err(tungstenite::Error::Io(error)) if error.kind() == ErrorKind::WouldBlock => {
+                    break Ok(text);
+                }
+                Err(error) => break Err(error.into()),
+            }
+        };
         socket.flush()?; // the answer to a ping
         self.unsent.append(&mut socket.get_mut().sent);
-        match message? {
-            Message::Text(text) => Ok(Some(text.to_string())),
-            Message::Close(_) => Err("good-bye".into()),
-            _ => Ok(None),
-        }
+        result
     }
 
     /// Returns the client's state: its room and the number of received bytes, a line each, then the
