@@ -9,8 +9,8 @@ use std::env;
 
 /// The peers of one file, `c/NAME.c`, with the library that each needs.
 ///
-/// libevent comes before libev, which has compatible functions of the same names, because the
-/// loader takes the first.
+/// libev also defines functions with libevent's names. The loader takes the first definition, so
+/// libevent comes first.
 const PEERS: [(&str, Option<&str>); 4] = [
     ("libevent", Some("event_core")),
     ("libev", Some("ev")),

@@ -33,7 +33,8 @@ const NO_EQUIVALENT: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "a connect that is in progress: a simulated socket is made connected",
+        "a socket that is registered before it connects: a simulated socket exists only once its \
+         connect has begun",
         &[
             "a_socket_registered_before_connect_reports_it",
             "a_socket_registered_before_a_refused_connect_reports_it",
@@ -66,8 +67,9 @@ const NO_EQUIVALENT: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "threads that run while another waits: in a wait, simulated time passes at once. \
-         (`crates/evcore-sim/tests/sim/workers.rs` tests which of several sleepers wakes.)",
+        "threads that run while another thread waits: a simulated wait does not block; it moves \
+         the simulated time on, and returns. (`crates/evcore-sim/tests/sim/workers.rs` tests which \
+         of several sleepers wakes.)",
         &[
             "a_million_wakes_from_four_threads",
             "a_reregistered_poller_is_woken_last_or_exclusive_is_refused",

@@ -52,8 +52,8 @@ impl Shape {
 /// Number of bytes that fit into a socket, enough for scenarios that write before they read.
 const BUFFER: usize = 16 * 1024;
 
-/// The time at which something happens during a wait: later than any turn, and earlier than any
-/// timeout.
+/// The time from the beginning of a wait until something happens in it, and the latency of the
+/// network. It is longer than any turn takes, and shorter than any timeout of the scenarios.
 const MEANWHILE: Duration = Duration::from_millis(1);
 
 /// A process in a simulation of its own, without faults.

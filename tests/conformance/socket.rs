@@ -1,4 +1,4 @@
-//! One end of a connection, of a kernel or of the simulator.
+//! One end of a connection. The connection is a real one of the kernel, or one of the simulator.
 
 use std::{
     io::{self, ErrorKind, Read, Write},

@@ -27,8 +27,8 @@ fn listener() -> (TcpListener, SocketAddr) {
     (listener, address)
 }
 
-/// Checks that the receiver, which answers with the address of its client, reports the clients of a
-/// proxy in front of it, and not the proxy.
+/// The receiver answers with the address of its client. Checks that this is the address of the
+/// proxy's client, and not that of the proxy.
 fn expect_clients_reported(receiver: SocketAddr) {
     let proxy = proxy(receiver, &["--send-proxy"]);
     for last in [2, 3] {

@@ -14,8 +14,8 @@ const IDLE_CLIENTS: usize = 150;
 /// The default of `--accept-delay`: a worker with room accepts within this time.
 const DELAY: Duration = Duration::from_millis(500);
 
-/// An upper bound on the turns per second, of all workers, that pauses, delays and notifications
-/// cause. A loop that spins makes far more.
+/// Pauses, delays and notifications cause fewer turns per second than this, in all workers
+/// together. A loop that spins makes far more.
 const TURNS_A_SECOND: f64 = 100.0;
 
 const SETUPS: [&[&str]; 8] = [

@@ -246,7 +246,7 @@ fn expect_continue_of_a_bad_request_gets_its_error() {
 }
 
 #[test]
-fn no_delay_endpoints_makes_sleep_and_block_404s() {
+fn the_option_no_delay_endpoints_turns_sleep_and_block_into_404s() {
     let server = Server::start(&["--workers", "0", "--no-delay-endpoints"]);
     let mut client = server.connect();
     for path in ["/sleep/1", "/block/1"] {

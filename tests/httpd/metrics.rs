@@ -46,8 +46,8 @@ fn try_page(server: &Server) -> io::Result<String> {
 #[test]
 fn metrics_have_the_counts_of_the_status_page() {
     for option in [["--workers", "0"], ["--workers", "2"], ["--threads", "2"]] {
-        // Without rebalancing, no worker has a timer for a channel to another one, so timers can be
-        // counted.
+        // With rebalancing, a worker has further timers, for its channels to other workers. Without
+        // it, only the timers of `/sleep` expire, so the test knows their number.
         let server = Server::start(&[option[0], option[1], "--rebalance", "off"]);
         let mut clients: Vec<_> = (0..20).map(|_| server.connect()).collect();
         for client in &mut clients {
@@ -63,7 +63,8 @@ fn metrics_have_the_counts_of_the_status_page() {
             sum(&page, "httpd_requests_total") == 40.0 + asked
                 && sum(&page, "evcore_timers_fired_total") == 20.0
                 && sum(&page, "httpd_connections") == 21.0
-                && samples(&page)["httpd_workers"] == workers // the last one may still start
+                // The last worker may not have started yet.
+                && samples(&page)["httpd_workers"] == workers
         });
         assert_eq!(sum(&page, "httpd_connections_accepted_total"), 21.0);
         assert_eq!(sum(&page, "httpd_connections_handled_total"), 21.0);
@@ -72,7 +73,7 @@ fn metrics_have_the_counts_of_the_status_page() {
         assert_eq!(all["httpd_worker_restarts_total"], 0.0);
         assert!(all["httpd_start_time_seconds"] > 1.7e9);
         eventually(
-            "every turn and every late timer is in the histograms",
+            "all 20 timers and more than 20 turns are in the histograms",
             || {
                 // A worker reads its histograms in a turn, so each one needs another turn.
                 for client in &mut clients {
@@ -357,7 +358,7 @@ fn an_exporter_for_nginx_scrapes_the_status() {
     assert!(number("nginx_connections_accepted") >= 2.0);
 }
 
-/// Clients that come while their only worker is blocked wait in the backlog.
+/// While the only worker is blocked, new clients wait in the backlog.
 #[test]
 #[cfg(target_os = "linux")]
 fn connections_that_were_accepted_late_are_counted() {

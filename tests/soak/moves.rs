@@ -1,16 +1,19 @@
-//! Kept-alive clients while workers are reloaded, upgraded and killed: none reconnects, unless its
-//! worker was killed.
+//! These tests reload and upgrade servers, and kill workers and masters, while clients stay
+//! connected. A client has to reconnect only if its worker or its worker's master was killed.
 //!
 //! Some clients are always busy, some are idle, and some are in the middle of a request head. They
-//! compare each response with the request. wrk and ab have clients of their own. `ss` lists the
-//! same ports of clients as before, and the server has accepted no other client. At the end, each
-//! worker has as many descriptors of each kind as the first workers had before the load.
+//! compare each response with the request. After the reloads or upgrades, `ss` must list the same
+//! client ports as at the beginning, and the server must have accepted no other client. In two
+//! tests the clients belong to wrk and ab, and `ss` must list the same client ports after each
+//! reload or upgrade. At the end of each test, each worker has as many descriptors of each kind as
+//! the first workers had before the load.
 //!
 //!     SOAK_RELOADS=1000 SOAK_UPGRADES=100 SOAK_KILLS=1000 \
 //!         cargo test --release -p evcore-tests --test soak moves -- --nocapture --test-threads 1
 //!
-//! A test of several policies or pollers does this many reloads or upgrades under each of them.
-//! `SOAK_POLICIES=mutex,off` chooses some policies, so that a run can be split into parts.
+//! The variables set the numbers of reloads, upgrades and kills. A test of several policies or
+//! pollers does that number under each of them. `SOAK_POLICIES=mutex,off` chooses some policies, so
+//! that a run can be split into parts.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet},
@@ -254,7 +257,7 @@ impl Visitor {
         assert_eq!((response.status, response.text()), (200, &*self.body()));
         assert!(
             !response.closes(),
-            "client {}: the end is announced",
+            "client {}: the response announces the end of the connection",
             self.name
         );
         Ok(())
@@ -419,7 +422,10 @@ fn stay_connected_under(load: Load, site: &mut Site, times: usize, turn_over: fn
                 // The load is over, so some clients may have ended.
                 break;
             }
-            assert!(after == before, "other clients after {done} times");
+            assert!(
+                after == before,
+                "the connected clients have changed after {done} reloads or upgrades"
+            );
             done += 1;
         }
         let report = running.recv().expect("the load has ended well");
@@ -470,7 +476,8 @@ fn lose_only(
     let mut visitors: Vec<_> = (0..300).map(|name| Visitor::new(site, name)).collect();
     visitors.iter_mut().for_each(Visitor::expect_answer);
     let (mut kills, mut lost, mut moved) = (0, 0, 0);
-    // On a busy machine, all of a few kills may come before anything has moved.
+    // On a busy machine, `times` kills may all come before a connection has moved. Then the loop
+    // goes on.
     while kills < times || moved == 0 {
         kills += 1;
         assert!(kills < times + 50, "nothing moves");

@@ -118,7 +118,8 @@ pub(super) fn descriptors(pid: u32) -> Vec<String> {
     kinds
 }
 
-/// The descriptors of the workers and the master. The output of a failed test has each change.
+/// The descriptors of the workers and the master. Each change is printed, so that the output of a
+/// failed test shows it.
 #[derive(Default)]
 struct DescriptorWatch {
     last: Vec<Vec<String>>,
@@ -246,7 +247,8 @@ fn a_kill_during_a_reload_loses_only_clients_of_the_dead() {
                 client.worker();
             }
         }
-        // A connection on its way from worker to worker may be in no worker's marks.
+        // A store keeps only the connections that its worker has marked as idle. A connection that
+        // is moving may not be marked by any worker, so it may be lost.
         println!("round {round}: {lost} of 200 lost");
         lost_early += if is_early { lost } else { 0 };
     }

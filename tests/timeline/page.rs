@@ -35,7 +35,7 @@ impl Page {
         text.as_str().expect("an element").to_owned()
     }
 
-    /// The names of the lanes, from above.
+    /// The names of the lanes, from top to bottom.
     pub(crate) fn lanes(&mut self) -> Vec<String> {
         let names = "return [...document.querySelectorAll('#lanes li')].map((it) => it.innerText)";
         let names = self.browser.run(names);
@@ -50,8 +50,8 @@ impl Page {
         self.text("#at")
     }
 
-    /// Asserts that the console has shown no error since the last call, for example because the
-    /// page tried to load a file.
+    /// Asserts that the console has shown no error since the last call. The console shows an error
+    /// if the page tries to load a file, for example.
     pub(crate) fn assert_no_error(&mut self) {
         assert_eq!(self.browser.take_console_errors(), [""; 0]);
     }

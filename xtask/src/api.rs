@@ -38,7 +38,11 @@ pub(crate) fn check(workspace: &Workspace) -> Result {
     }
     match report.is_empty() {
         true => Ok(()),
-        false => Err(format!("the public items differ from {DIR}; if that is intended, `cargo xtask api --update`:\n{report}").into()),
+        false => Err(format!(
+            "the public items differ from {DIR}. If that is intended, run `cargo xtask api \
+             --update`. The differences:\n{report}"
+        )
+        .into()),
     }
 }
 
@@ -51,9 +55,7 @@ pub(crate) fn update(workspace: &Workspace) -> Result {
 }
 
 fn libraries(workspace: &Workspace) -> impl Iterator<Item = &str> {
-    let packages = workspace::published(workspace).map(|package| package.name.as_str());
-    // The library of `httpd` serves only its own programs.
-    packages.filter(|name| *name != "evcore-httpd")
+    workspace::published(workspace).map(|package| package.name.as_str())
 }
 
 fn list(name: &str) -> String {

@@ -17,7 +17,8 @@ const BUFFER: usize = 16 * 1024;
 /// from `a` to `b`, and from `b` to `a`.
 ///
 /// When one stream ends, the other one is closed for writing, and the other direction goes on.
-/// Nothing is read from a stream while the bytes read before cannot be written to the other stream.
+/// A stream is not read again until all bytes from its last read have been written to the other
+/// stream.
 ///
 /// # Errors
 ///

@@ -115,9 +115,11 @@ impl Future for LoopSleep {
 
 impl hyper::rt::Sleep for LoopSleep {}
 
-/// An executor for hyper that spawns each future as a task. At the
-/// [limit](crate::Executor::set_tasks_max) of tasks, and if no token of the loop is free, the
-/// future is dropped. On a server, this resets the HTTP/2 stream.
+/// An executor for hyper that spawns each future as a task.
+///
+/// The future is dropped if the executor has reached its
+/// [limit](crate::Executor::set_tasks_max) of tasks. It is also dropped if no token of the loop is
+/// free. On a server, this resets the HTTP/2 stream.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LocalExecutor;
 

@@ -79,7 +79,8 @@ impl Future for ShuttingDown {
         if is_shutting_down() {
             return Poll::Ready(());
         }
-        // The token counts as work, because a loop without work would shut down without a step.
+        // The token of this future counts as work. A loop without work ends its shutdown at once,
+        // and would not return the step that wakes this future.
         let begin = || Registration::new_work(Slot::Shutdown(Event::default()));
         self.registration.get_or_insert_with(begin).poll_event(cx)
     }

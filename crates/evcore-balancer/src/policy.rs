@@ -1,6 +1,7 @@
 //! The policies by which the workers of a server share their listeners.
 
-// The paths are the same when a loom model includes this file.
+// Loom models include this file from another directory. With explicit paths, the modules are found
+// there, too.
 #[path = "policy/exclusive.rs"]
 pub(crate) mod exclusive;
 #[path = "policy/least_loaded.rs"]
@@ -50,7 +51,8 @@ pub enum Policy {
     ///   the lock, another one does after at most `delay`.
     /// - Workers that share only an [`AcceptMutex`](crate::AcceptMutex) follow nginx's rule. A
     ///   worker that is [crowded](crate::Load::is_crowded) yields the lock for `delay`, and then
-    ///   takes one turn. Until workers are crowded, nearly all clients go to one of them.
+    ///   holds the lock for one turn of its loop. Until workers are crowded, nearly all clients go
+    ///   to one of them.
     ///
     /// [`release_dead`](crate::WorkerGroup::release_dead) frees the lock of a worker that has died.
     /// A worker that is stopped (`SIGSTOP`) keeps it. Therefore each worker with room that has not
@@ -110,9 +112,9 @@ pub enum Policy {
     /// If the poller has no exclusive wake-ups, the workers near the lowest load share the accept
     /// lock.
     LeastLoaded {
-        /// The number of connections by which a worker may exceed the least loaded one and still
-        /// count as near, in addition to a sixteenth of that one's connections. A smaller slack
-        /// spreads connections more evenly and costs more wake-ups. 0 counts as 1.
+        /// A worker counts as near if it has at most this many connections more than the least
+        /// loaded worker, plus a sixteenth of that worker's connections. A smaller slack spreads
+        /// connections more evenly and costs more wake-ups. 0 counts as 1.
         slack: u32,
         /// The maximum time of a registration, and the interval at which a worker that does not
         /// listen probes the listeners. It is rounded up like the delay of

@@ -1,7 +1,8 @@
 //! Decides when a worker gives open connections to another one, and how many.
 //!
-//! The inputs are the numbers of open connections of all members, and the number of this worker's
-//! own idle connections. Only idle connections can leave immediately.
+//! The inputs are the spread of the open connections over all members, and numbers of this worker's
+//! own connections: how many are idle, are leaving, have left, have come back, and have arrived.
+//! Only idle connections can leave immediately.
 //!
 //! - Nothing moves before the connections have been uneven for [`UNEVEN_NS`]. Then a worker gives
 //!   until it is at the mean.
@@ -9,9 +10,11 @@
 //!   answered for all of these.
 //! - A worker that has got connections gives none for [`STAY_NS`]. So no connection moves twice
 //!   within this time, and no state is kept for each connection.
-//! - A worker is avoided if connections that were given to it came back, or if none could leave for
-//!   it within [`VAIN_NS`], because it may be stopped. It gets no connections for [`AVOID_NS`].
-//!   Meanwhile the next worker that lacks connections gets them.
+//! - A worker is avoided if it has given connections back. It is also avoided if no connection
+//!   could leave for it within [`VAIN_NS`], because it may be stopped. An avoided worker gets no
+//!   connections for [`AVOID_NS`]. Meanwhile the next worker that lacks connections gets them. All
+//!   avoided workers share one deadline, so a further avoided worker prolongs the time of the
+//!   others. A connection that leaves for an avoided worker ends that worker's time early.
 //! - A worker tries again after a pause that doubles each time, up to a limit. The pause is short
 //!   again when connections have moved, or when more than twice as many are idle as at the last
 //!   try. So a group whose connections cannot move seldom wakes up.
@@ -105,7 +108,8 @@ impl Rebalance {
                 _ => Moves::at(self.avoided_until_ns),
             };
         }
-        // The spread may have been read before its receiver was avoided.
+        // The last spread may be older than the decision to avoid a worker, so it may still name
+        // that worker as the receiver.
         let avoided = self.avoided(now_ns);
         if self
             .spread

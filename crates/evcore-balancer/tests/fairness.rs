@@ -1,5 +1,6 @@
-//! Measures the evenness and the wake-ups of each policy, in a model of the kernel's order of
-//! wake-ups (`model/mod.rs`). `evcore-bench` measures the real kernel (`cargo xtask bench accept`).
+//! Measures the evenness and the wake-ups of each policy except `Off`, in a model of the kernel's
+//! order of wake-ups (`model/mod.rs`). `evcore-bench` measures the real kernel:
+//! `cargo xtask bench accept`.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -57,7 +58,7 @@ fn least_loaded_is_even_with_few_extra_wake_ups() {
 }
 
 #[test]
-fn a_first_burst_is_even_with_wake_ups_of_a_millisecond() {
+fn a_first_burst_is_spread_evenly_if_wake_ups_take_a_millisecond() {
     for workers in [2, 4] {
         for clients in [40, 400] {
             for seed in 0..20 {
@@ -117,7 +118,11 @@ fn exclusive_is_even_unless_connections_end_unevenly() {
             assert!(jain >= 0.97, "{workers} workers, {pattern:?}: {jain}");
         }
         let (jain, _) = measure(Policy::exclusive(), workers, Pattern::UnevenClosing);
-        assert!(jain < 0.97, "Exclusive is even without LeastLoaded: {jain}");
+        assert!(
+            jain < 0.97,
+            "Exclusive stayed even although connections ended unevenly, so LeastLoaded would not \
+             be needed: {jain}"
+        );
     }
 }
 

@@ -16,8 +16,8 @@ use crate::report::Report;
 use crate::run::{Run, each};
 use crate::server::{self, Program, Server};
 
-/// A load with the cell that it fills: a table, a column, the path, the number of connections, and
-/// whether each connection is closed after one request.
+/// The cell that a load fills (its table and column), and the load: the path, the number of
+/// connections, and whether each connection is closed after one request.
 type LoadOf = (&'static str, &'static str, &'static str, u32, bool);
 
 const FILES: [LoadOf; 2] = [
@@ -153,14 +153,17 @@ pub(crate) fn ms(run: &Run, ms: u64) -> Duration {
 pub(crate) fn connect(server: SocketAddr, connections: u32, path: &str) -> Load {
     let load = Load::new(server.into(), path, connections);
     let mut load = load.expect("a descriptor is left");
-    load.connect().expect("its loop can go on");
+    load.connect()
+        .expect("the event loop of the load generator works");
     assert!(load.errors.is_empty(), "{:?}", load.errors);
     load
 }
 
 /// Runs a load, which must have no error, and returns how long that took.
 pub(crate) fn run_load(load: &mut Load, rate: f64, time: Duration) -> Duration {
-    let took = load.run(rate, time).expect("its loop can go on");
+    let took = load
+        .run(rate, time)
+        .expect("the event loop of the load generator works");
     assert!(load.errors.is_empty(), "{:?}", load.errors);
     took
 }
@@ -173,7 +176,8 @@ pub(crate) fn saturate(server: &Server, load: &mut Load, run: &Run) -> [f64; 3] 
     let before = process::cpu_ns(pid);
     let took = run_load(load, f64::INFINITY, ms(run, 400));
     let after = process::cpu_ns(pid);
-    let requests = usize::try_from(load.latencies.len()).expect("fewer than 2^64");
+    let requests =
+        usize::try_from(load.latencies.len()).expect("the number of requests fits a usize");
     let [user_ns, cpu_ns] = [0, 1].map(|at| each(after[at] - before[at], requests));
     let rate = 1.0 / (took.as_secs_f64() * each(1, requests));
     [user_ns, cpu_ns, rate]

@@ -10,7 +10,7 @@ use std::hint::black_box;
 use evcore_recording::Outside;
 use rustix::process::{Resource, getrlimit};
 
-/// The memory that stays free, apart from the tables, in bytes.
+/// The bytes that must stay free in addition to the memory for the tables.
 const SPARE_BYTES: usize = 2 * 1024 * 1024;
 
 /// The memory that the largest table takes for a connection when the table grows, in bytes.
@@ -22,7 +22,8 @@ const PER_TRIAL: usize = 256 * 1024;
 /// The memory that a new connection may allocate before it sends a body, in bytes.
 const PER_CONNECTION: usize = 2 * 1024;
 
-/// The number of pieces of a trial, because fragmented memory may have no large block.
+/// A trial allocates its memory in this many pieces, because fragmented memory may have no large
+/// block.
 const PIECES: usize = 64;
 
 const LIMITS: &[Resource] = &[
@@ -47,7 +48,7 @@ pub struct Headroom {
 }
 
 impl Headroom {
-    /// Creates the headroom of a process with the limits of this one.
+    /// Creates the headroom for the memory limits of this process.
     pub fn new(outside: Outside) -> Self {
         let is_limited = |&limit: &Resource| getrlimit(limit).current.is_some();
         Self {

@@ -7,8 +7,9 @@ use crate::{
 
 /// The instruments of a loop that its [options](InstrumentOptions) turn on.
 ///
-/// `R` is a record of something that the loop did, and also the kind of a step. If nothing is on,
-/// each call is a comparison. Times are nanoseconds of a monotonic clock.
+/// `R` is the type of a record in the flight recorder. The watchdog uses the same type to name the
+/// kind of a step. If nothing is on, each call is a comparison. Times are nanoseconds of a
+/// monotonic clock.
 ///
 /// ```
 /// use evcore_instrument::{InstrumentOptions, Instruments};
@@ -36,7 +37,7 @@ struct Set<R> {
     histograms: Option<Histograms>,
     watchdog: Option<Watchdog<R>>,
     recorder: Option<FlightRecorder<R>>,
-    /// The time at which the current turn began, if it is measured.
+    /// The time at which the current turn began, if the turn is timed.
     began_ns: Option<u64>,
 }
 
@@ -84,7 +85,7 @@ impl<R> Instruments<R> {
     /// Begins a turn with these numbers of events and of posted steps.
     ///
     /// `began_ns` is the time of the turn's beginning if the loop has read it. If it is `None`, the
-    /// turn is measured only if there is a watchdog, for which `read_ns` is called. `unix_ms`
+    /// turn is timed only if there is a watchdog, for which `read_ns` is called. `unix_ms`
     /// returns the time of day in milliseconds since 1970-01-01T00:00:00 UTC, and is called only if
     /// there is a watchdog.
     #[inline]
@@ -110,7 +111,7 @@ impl<R> Instruments<R> {
 
     /// Ends the turn. Returns the present time and how long the turn took.
     ///
-    /// Returns `None` without a call of `read_ns` if the turn is not measured.
+    /// Returns `None` without a call of `read_ns` if the turn is not timed.
     #[inline]
     pub fn end_turn(&mut self, read_ns: impl FnOnce() -> u64) -> Option<(u64, u64)> {
         let set = self.0.as_mut()?;
@@ -178,8 +179,8 @@ impl<R> Instruments<R> {
     /// [watchdog](InstrumentOptions::watchdog) since the last call. `None` if there was none, or if
     /// there is no watchdog.
     ///
-    /// In `evcore` a turn ends when the next wait begins, so this method reports the turn after
-    /// that wait.
+    /// In `evcore` a turn ends when the next wait begins. So call this method after that wait to
+    /// get the turn before it.
     pub fn take_slow_turn(&mut self) -> Option<SlowTurn<R>> {
         self.0.as_mut()?.watchdog.as_mut()?.take_slow_turn()
     }

@@ -58,7 +58,8 @@ enum Support {
 pub(crate) enum Value<'a> {
     Number(c_int),
     Text(&'a str),
-    /// The code that opens the socket has the value, so the option is only checked here.
+    /// The code that opens the socket applies the value itself. The row is used only to refuse the
+    /// option where it is not available.
     OtherCall,
 }
 
@@ -92,7 +93,8 @@ rows! { if not(any(target_os = "illumos", target_os = "solaris"));
     REUSE_PORT = "reuse_port", Tcp, SOL_SOCKET, SO_REUSEPORT;
 }
 
-// On OpenBSD the times and the number of probes are settings of the whole system.
+// On OpenBSD the times and the number of probes are settings of the whole system. The method
+// `keepalive` sets a time, so it is missing there although SO_KEEPALIVE exists.
 rows! { if not(target_os = "openbsd");
     KEEPALIVE = "keepalive", Tcp, SOL_SOCKET, SO_KEEPALIVE;
     /// The value is in seconds.
@@ -159,8 +161,8 @@ pub(crate) const MODE: SocketOption = SocketOption {
 };
 
 impl SocketOption {
-    /// The place where the option is not available, for a message; `None` if a socket of `address`
-    /// has it.
+    /// Returns where the option is not available, as the end of a message, for example `for TCP` or
+    /// `on this system`. Returns `None` if a socket of this address has the option.
     pub(crate) fn missing_place(&self, address: &Address) -> Option<&'static str> {
         let is_v4 = address.tcp().map(|address| address.is_ipv4());
         match (self.addresses, is_v4) {
@@ -179,8 +181,8 @@ impl SocketOption {
                 let value = value.to_ne_bytes();
                 set_bytes(socket, (level, number), &value)
             }
-            // Linux cuts a name off after `TEXT_MAX` bytes and at a zero byte, and takes an empty
-            // one as no name.
+            // Linux cuts a name off after `TEXT_MAX` bytes and at a zero byte. An empty name is an
+            // error for `TCP_CONGESTION`, but with `SO_BINDTODEVICE` it removes the binding.
             (_, Value::Text(text))
                 if !(1..=TEXT_MAX).contains(&text.len()) || text.contains('\0') =>
             {

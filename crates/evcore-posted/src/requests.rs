@@ -38,8 +38,9 @@ use crate::{
 /// # Use
 ///
 /// 1. After a wait that a wake-up has ended, call [`on_woken`](Self::on_woken).
-/// 2. Take the requests by [`take_shutdown`](Self::take_shutdown), [`take_wake`](Self::take_wake),
-///    and [`take_posts`](Self::take_posts) with [`next_post`](Self::next_post).
+/// 2. Take the requests by [`take_shutdown`](Self::take_shutdown), [`take_wake`](Self::take_wake)
+///    and [`take_posts`](Self::take_posts). Then call [`next_post`](Self::next_post) until it
+///    returns `None`.
 /// 3. Wait again, without sleeping if something is [pending](Self::pending).
 ///
 /// ```
@@ -75,8 +76,9 @@ use crate::{
 pub struct Requests<V: Copy + BitOrAssign> {
     shared: Arc<Shared<V>>,
     /// The bits [`WOKEN`] and [`POSTS`], if these are pending.
-    // Invariant: without `POSTS`, the next post wakes the loop, or an earlier one has woken it and
-    // `on_woken` follows.
+    // Invariant: if `POSTS` is not set, the loop misses no post. Either no post waits, and the next
+    // post wakes the loop. Or a post waits, has woken the loop, and `on_woken` has not been called
+    // yet.
     pending: u32,
     shutdown: Option<Duration>,
     /// Posts that were taken from [`Shared`], and that the loop has not handled.
@@ -124,9 +126,9 @@ impl<V: Copy + BitOrAssign> Requests<V> {
         self.shutdown = requested.into_iter().flatten().min();
     }
 
-    /// A number that is 0 if the next wait may sleep, because no wake and no post is pending. It is
-    /// a number so that a loop can add it to the lengths of its queues, and needs one comparison
-    /// for all.
+    /// Returns 0 if the next wait may sleep, because there is no wake and no post to take. Posts
+    /// that [`take_posts`](Self::take_posts) has taken do not count. The result is a number so that
+    /// a loop can add it to the lengths of its queues, and needs one comparison for all.
     #[inline]
     #[must_use]
     pub fn pending(&self) -> u32 {
@@ -234,8 +236,8 @@ impl<V: Copy + BitOrAssign> Requester<V> {
     /// Makes every later wake-up of the loop count as a [`wake`](Self::wake). Call this before the
     /// waker's descriptor is handed out, because a write to it carries no request.
     pub fn expose_waker(&self) {
-        // This store comes before any use of the waker, and so before the end of the wait that the
-        // use ends.
+        // The waker is used only after this store. So a wait that such a use ends also ends after
+        // this store, and the loop sees the flag.
         self.shared.waker_exposed.store(true, Release);
     }
 }

@@ -15,8 +15,8 @@ pub mod requests;
 #[allow(dead_code, unused_imports, reason = "the crate uses the rest")]
 mod sync;
 
-// The `Arc` is the standard library's, because loom's own panics when it is dropped after a
-// deadlock, which aborts the test.
+// These models use the `Arc` of the standard library. loom's `Arc` panics if it is dropped after a
+// deadlock, and that panic aborts the test.
 use std::{
     num::NonZeroU32,
     sync::{
@@ -133,8 +133,8 @@ fn exposes_waker(steps: Steps, requester: &Requester) {
     (steps.expose_waker)(requester);
 }
 
-/// Checks that of two requested shutdowns the loop gets the shorter, and that it sees what a thread
-/// did before the request that it takes.
+/// Two threads request a shutdown. Checks that the loop gets the shorter timeout. Whenever the loop
+/// takes a request, it must also see what the requesting thread did before.
 fn the_shortest_shutdown_is_seen(steps: Steps) {
     check(move || {
         let ((doorbell, requester), done) = (requester(), nothing_done());

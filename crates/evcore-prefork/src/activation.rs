@@ -58,9 +58,9 @@ pub(crate) fn is_for_this_process() -> bool {
 ///
 /// # Errors
 ///
-/// [`Error::BadActivation`] if `LISTEN_PID` is not a process id, or if `LISTEN_FDS` is not the
-/// number of passed descriptors that are open. Also at the second call, if descriptors were passed
-/// to this process.
+/// [`Error::BadActivation`] if `LISTEN_PID` is not a process id, if `LISTEN_FDS` is not a number
+/// from 1 up, or if one of the descriptors that it counts is not open. Also at the second call, if
+/// descriptors were passed to this process.
 ///
 /// ```
 /// let mut activated = evcore_prefork::activated()?.into_iter();
@@ -139,7 +139,7 @@ fn with_passed<T>(take: impl FnOnce(&mut Passed) -> T) -> Result<Option<T>> {
 }
 
 /// Takes all passed descriptors. The caller keeps them, and calls this again only if there were
-/// none.
+/// none, or after an error, which takes none.
 fn take_passed() -> Result<Option<Passed>> {
     let (Some(pid), Some(count)) = (env::var_os(LISTEN_PID), env::var_os(LISTEN_FDS)) else {
         return Ok(None);

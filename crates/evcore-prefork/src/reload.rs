@@ -23,21 +23,24 @@ pub enum Reload {
     Done,
     /// All workers got a graceful stop (WINCH) before the new ones served.
     Drained,
-    /// No new workers are started yet, because workers of earlier reloads, which are not ready yet
-    /// or have not ended, have all [slots](crate::Supervisor::slots). The reload begins when all
-    /// workers of one of these reloads have ended.
+    /// No new workers are started yet, because no [slot](crate::Supervisor::slots) is free. Four
+    /// [generations](crate#reload) use all slots, because some of their workers are not ready yet,
+    /// or have not ended. The reload begins when all workers of one generation have ended.
     ///
-    /// It is reported for each HUP. New workers that hang before they are ready keep their slots if
-    /// the [timeout](crate::Supervisor::ready_timeout) has no limit, so kill them.
+    /// It is reported once for each HUP. Several HUPs that arrive together count as one. If the
+    /// [ready timeout](crate::Supervisor::ready_timeout) has no limit, new workers that hang before
+    /// they are ready keep their slots. The operator has to kill them.
     Waiting,
-    /// Every new worker ended with [`DO_NOT_RESTART`](crate::DO_NOT_RESTART), or with
-    /// [`CANNOT_START`](crate::CANNOT_START) before any worker was ready. The old ones go on.
+    /// Every new worker refused: it ended with [`DO_NOT_RESTART`](crate::DO_NOT_RESTART), or with
+    /// [`CANNOT_START`](crate::CANNOT_START) while no worker of this server had ever reported that
+    /// it is [ready](crate::Worker::ready). The old workers go on.
     Refused,
-    /// No new workers are started, because the old workers of three reloads [do not
-    /// end](crate::Supervisor::on_stuck), so that no [slot](crate::Supervisor::slots) is free. The
-    /// present workers, if there are any, go on.
+    /// No new workers are started, because no [slot](crate::Supervisor::slots) is free, and the old
+    /// workers of three [generations](crate#reload) [do not end](crate::Supervisor::on_stuck). The
+    /// present workers are the fourth generation, and go on. If they were stopped (WINCH), the
+    /// workers of all four generations do not end.
     ///
-    /// A further HUP succeeds when all old workers of one reload have ended.
+    /// A further HUP succeeds when all workers of one of the stopped generations have ended.
     Stuck,
 }
 

@@ -1,8 +1,9 @@
 //! The signal handlers of masters and workers.
 //!
 //! A handler stores a request, and then writes to a descriptor. A forked worker inherits the
-//! master's handlers. It only drops the parent's requests, while the signals are blocked. So
-//! nothing can fail in the worker, and no signal arrives before its handler.
+//! master's handlers. While the signals are still blocked, the worker drops the parent's requests,
+//! and the handlers that only a master needs. It installs no handler, so nothing can fail. Its
+//! handlers exist before the first signal arrives.
 
 #![allow(
     unsafe_code,
@@ -216,7 +217,7 @@ fn wake(fd: Option<RawFd>) {
 /// Restores the default effect of stop signals, in a forked child that is about to become another
 /// program, and whose signals are still blocked. A stop signal that has come since the fork ends
 /// the child now. Other signals stay blocked until the new program has handlers, because their
-/// default effect would end it.
+/// default effect would end it (HUP, USR1, USR2) or would drop the signal (CHLD, WINCH).
 pub(crate) fn restore_default_stops() {
     for (signal, _) in STOPS {
         // SAFETY: signal(2) may be called between fork and exec; the child has no other thread.

@@ -14,7 +14,7 @@ use crate::{
 pub(crate) struct Shared<R> {
     jobs: Mutex<Jobs<R>>,
     wake: Condvar,
-    /// Tick 0.
+    /// The instant of tick 0. Ticks count nanoseconds from it.
     start: Instant,
     /// The present tick of a [`ManualTime`](crate::ManualTime); `None` if time passes by itself.
     manual: Option<AtomicU64>,

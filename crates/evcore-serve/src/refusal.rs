@@ -5,8 +5,10 @@ use std::io;
 #[derive(Clone, Copy)]
 pub(crate) enum Workers {
     Processes,
+    /// The workers of `Server::run_parts`.
     Parts,
     Threads,
+    /// This process serves (`Server::run_here`).
     Here,
 }
 
@@ -20,7 +22,8 @@ pub(crate) struct Settings {
 pub(crate) fn refuse(workers: Workers, settings: Settings) -> io::Result<()> {
     let refusal = match workers {
         Workers::Processes if settings.has_stores && !settings.hands_over => {
-            "a descriptor store hands connections over: call Server::handover, too"
+            "Server::descriptor_store needs Server::handover, because the store gives the \
+             connections to another worker: call both"
         }
         Workers::Parts | Workers::Threads | Workers::Here if settings.has_stores => {
             "a descriptor store is for the worker processes of Server::run"
@@ -41,7 +44,7 @@ mod tests {
     fn settings_without_effect_are_refused() {
         let keeps = || Server::new(2).descriptor_store(b"");
         let refused = keeps().run(|_| Ok::<_, String>(())).unwrap_err();
-        assert!(refused.to_string().contains("call Server::handover"));
+        assert!(refused.to_string().contains("needs Server::handover"));
         let for_processes = [
             keeps().run_threads(|_| Ok::<_, String>(())).map(drop),
             keeps().run_parts(|_| Ok::<_, String>(())).map(drop),

@@ -10,7 +10,8 @@ use std::process::{Child, Command, Stdio};
 use evcore::Listener;
 use evcore_serve::{Event, Server, Worker, prefork::STORED_LISTENER};
 
-/// The environment variable of the server: the address that it binds, or `other` for another one.
+/// The name of an environment variable for the server. Its value is the address that the server
+/// binds. The value `other` means any other address.
 const LISTENS_AT: &str = "EVCORE_TEST_LISTENS_AT";
 
 #[test]
@@ -35,7 +36,7 @@ struct Process(Child);
 impl Process {
     fn start(stored: OwnedFd, address: &str) -> Self {
         let mut command = Command::new("sh");
-        // The listener gets the first number that a service manager passes.
+        // The listener becomes descriptor 3, the first one that a service manager passes.
         let script = "export LISTEN_PID=$$; exec \"$0\" \"$@\" 3<&0 </dev/null";
         command
             .args(["-c", script])

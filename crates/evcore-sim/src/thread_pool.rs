@@ -60,7 +60,8 @@ impl ThreadPools {
         Some(id)
     }
 
-    /// Removes a job that has ended. Returns that job, and the next one of its thread.
+    /// Removes a job whose simulated time has passed. Returns its closure, which has not run yet,
+    /// and the id of the next job of its thread.
     pub(crate) fn remove(&mut self, id: JobId) -> (SimulatedJob, Option<JobId>) {
         let job = self.jobs[id.job as usize].take().expect("it ends once");
         self.free.push(id.job);

@@ -12,7 +12,7 @@ const BRANCHES: usize = 4;
 /// Number of unused entries at the beginning of the table.
 const OFFSET: usize = BRANCHES - 1;
 
-/// Number of entries in a block: 3 KiB.
+/// Number of entries in a block. They take 3 KiB.
 const BLOCK: usize = 128;
 
 #[derive(Clone, Copy, Debug)]
@@ -135,7 +135,7 @@ impl Heap {
         self.len
     }
 
-    /// Removes all entries. Does not change the places.
+    /// Removes all entries. Their old places stay until the caller clears them.
     pub(crate) fn clear(&mut self) {
         self.len = 0;
     }
@@ -147,7 +147,7 @@ impl Heap {
         self.sift_up(last, entry, places);
     }
 
-    /// Removes an entry. Does not change its place.
+    /// Removes an entry. Its old place stays in `places` until the caller clears or replaces it.
     pub(crate) fn remove(&mut self, index: usize, places: &mut impl Places) {
         self.len -= 1;
         if index < self.len {
@@ -156,7 +156,8 @@ impl Heap {
         }
     }
 
-    /// Removes the earliest entry. Does not change its place.
+    /// Removes the earliest entry. Its old place stays in `places` until the caller clears or
+    /// replaces it.
     pub(crate) fn pop(&mut self, places: &mut impl Places) -> Option<Entry> {
         let first = *self.first()?;
         self.remove(0, places);

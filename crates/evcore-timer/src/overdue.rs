@@ -142,7 +142,8 @@ impl Overdue {
         Some((first.id, first.deadline))
     }
 
-    /// Removes the first timer on `due`. Does not change its place.
+    /// Removes the first timer on `due`. Its old place stays in `places` until the caller clears or
+    /// replaces it.
     pub(crate) fn pop_due(&mut self, places: &mut impl Places) -> Option<(u32, u64)> {
         let Entry { id, deadline, .. } = self.heap(self.due).pop(places)?;
         Some((id, deadline))
@@ -162,12 +163,13 @@ impl Overdue {
             .deadline
     }
 
-    /// Removes the timer at `place`. Does not change its place.
+    /// Removes the timer at `place`. Its old place stays in `places` until the caller clears or
+    /// replaces it.
     pub(crate) fn remove(&mut self, place: Place, places: &mut impl Places) {
         self.heap(place.heap()).remove(place.index(), places);
     }
 
-    /// Removes all timers. Does not change their places.
+    /// Removes all timers. Their old places stay until the caller clears them.
     pub(crate) fn clear(&mut self) {
         self.heaps.iter_mut().for_each(Heap::clear);
         self.waiting_is_mixed = false;

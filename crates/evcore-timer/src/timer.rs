@@ -6,7 +6,8 @@ use std::fmt;
 /// timer a name and a purpose.
 ///
 /// A table has up to eight timers for each index, numbered from 0. [`READ`](Self::READ) and
-/// [`WRITE`](Self::WRITE) are nginx's names for the first two, `rev->timer` and `wev->timer`.
+/// [`WRITE`](Self::WRITE) are the first two. They correspond to nginx's `rev->timer` and
+/// `wev->timer`.
 ///
 /// ```
 /// use evcore_timer::Timer;
@@ -30,8 +31,8 @@ impl Timer {
     /// Maximum number of timers of an index.
     pub const MAX_PER_INDEX: u8 = 8;
 
-    /// The timer with this number. A table panics if it is called with a timer whose number is not
-    /// below the table's number of timers of each index.
+    /// The timer with this number. A table has a fixed number of timers for each index. A call of
+    /// the table panics if the timer's number is that number or higher.
     #[must_use]
     pub const fn new(number: u8) -> Self {
         Self(number)

@@ -18,23 +18,25 @@ impl<L: Acceptor> EventLoop<L> {
     /// least 1 and at most 32 (nginx's numbers). A full loop goes on listening while a connection
     /// is idle.
     ///
-    /// If the process has no descriptor left, the same part of the idle connections is evicted each
-    /// time that accepting fails, but only those that have been idle for the
-    /// [grace](crate::Builder::idle_grace), and only if no other worker of the group has a free
-    /// slot. A shortage of the whole system or of memory evicts no connection, because another
-    /// process may take what is freed.
+    /// If the process has no descriptor left, the loop evicts each time that accepting fails,
+    /// unless another worker of the group has a free slot. It evicts at most as many connections as
+    /// above. It chooses only connections that have been idle for the
+    /// [grace](crate::Builder::idle_grace). A shortage of the whole system or of memory evicts no
+    /// connection, because another process may take what is freed.
     ///
     /// Mark a connection when its client has its answer, and no part of another request has arrived
     /// (the second example). If the protocol has no message ends, mark it only after it has been
     /// quiet for a while.
     ///
     /// The next request of a client that has just been answered may be on its way, and closing
-    /// would lose it. So a connection that was marked less than the
-    /// [grace](crate::Builder::idle_grace) (by default a second) before the shutdown gets the same
-    /// grace once more. Answer a request that comes in that time as the last one (in HTTP, with
-    /// `Connection: close`), and then close. A connection that is marked during a shutdown is
-    /// evicted at once, so an answer must announce the end if
-    /// [`Stats::shutting_down`](crate::Stats::shutting_down) is true.
+    /// would lose it. If a connection was marked within the [grace](crate::Builder::idle_grace) (by
+    /// default a second) before the shutdown, the loop evicts it only when the grace has passed
+    /// again, counted from the shutdown. Answer a request that comes in that time as the last one
+    /// (in HTTP, with `Connection: close`), and then close.
+    ///
+    /// A connection that is marked during a shutdown is evicted at once. So during a shutdown
+    /// ([`Stats::shutting_down`](crate::Stats::shutting_down)), announce in each answer that it is
+    /// the last one.
     ///
     /// O(1), and cheap enough to call after each request. A connection that was never marked idle
     /// is never evicted. An idle connection still gets all its other steps.

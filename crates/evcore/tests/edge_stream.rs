@@ -23,8 +23,9 @@ use rustix::net::{
     sockopt::{set_socket_recv_buffer_size, set_socket_send_buffer_size},
 };
 
-/// The size of the buffers of both sockets. Without a size, the kernel grows a buffer up to tens of
-/// MB, and an `EdgeStream` reaches its 32 calls per turn before it fills them.
+/// The size of the server's send buffer and of the client's receive buffer. Without a size, the
+/// kernel grows a buffer up to tens of MB, and an `EdgeStream` reaches its 32 calls per turn before
+/// it fills them.
 const BUFFER: usize = 64 * 1024;
 
 /// A stream that counts its receive and send calls.
@@ -80,7 +81,7 @@ impl Fixture {
         let mut ev = builder.build().unwrap();
         ev.wait().unwrap();
         let Some(Step::Accepted(new)) = ev.next_step() else {
-            panic!("a client has connected");
+            panic!("the client was not accepted");
         };
         set_socket_send_buffer_size(&new.stream, BUFFER).unwrap();
         set_socket_recv_buffer_size(&client, BUFFER).unwrap();
@@ -446,7 +447,7 @@ fn connect(ev: &mut EventLoop, address: &Address) -> Option<io::Error> {
     assert_eq!(early.kind(), ErrorKind::WouldBlock);
     ev.wait().unwrap();
     let Some(Step::Ready(_, ready)) = ev.next_step() else {
-        panic!("the result is there");
+        panic!("the connect gave no step");
     };
     stream.on_ready(ready);
     assert!(stream.is_writable());

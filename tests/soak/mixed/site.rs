@@ -73,9 +73,9 @@ impl Site {
         command.arg("--workers");
         command.arg(WORKERS.to_string());
         command.args(["--accept", policy, "--poller", poller]);
-        // A loss is allowed only if the connection's worker was killed. With rebalancing, a
-        // connection may move to a worker that no response has named. `moves` tests such
-        // connections.
+        // A connection may be lost only if its worker was killed, so the test must know the worker
+        // of each connection. Therefore rebalancing is off. `tests/soak/moves.rs` tests connections
+        // that move.
         command.args(["--rebalance", "off"]);
         if let Some(unix) = &unix {
             command.arg("--listen");
@@ -210,7 +210,7 @@ impl Site {
         };
         match status {
             Some(true) => Ok(()),
-            _ => Err(format!("{what}: with an error")),
+            _ => Err(format!("{what}, but its exit status is not 0")),
         }
     }
 

@@ -1,7 +1,7 @@
 //! Streams, listeners, datagrams and time, as users of tokio and smol expect them.
 //!
-//! Tests of `ported` and `processes` name the tests of tokio and async-io whose assertions they
-//! make.
+//! The tests in `ported`, and most tests in `processes`, repeat the assertions of tests of tokio
+//! and async-io, and name these tests.
 
 mod connectors;
 mod copies;

@@ -249,7 +249,9 @@ fn a_request_that_was_reported_is_not_evicted() {
     (0..2).for_each(|_| turn(&mut ev, &executor));
     far.write_all(b"request").unwrap();
     ev.shutdown(Duration::from_secs(60));
-    ev.post(own, Ready::NONE); // uses up the budget before the runner's step
+    // This post uses up the budget of posted steps. So the step that polls the tasks comes a turn
+    // later.
+    ev.post(own, Ready::NONE);
     while !reading.is_finished() {
         turn(&mut ev, &executor);
     }
@@ -315,7 +317,8 @@ fn steps_of_tokens_that_have_ended_do_not_come_back() {
             .unwrap(),
         executor.spawn(&mut ev, sleeping).unwrap(),
     ];
-    // This turn polls both tasks after its events and timers, so both wait when it ends.
+    // A turn handles events and timers first and polls tasks afterwards. So both tasks are still
+    // waiting at the end of this turn.
     ev.wait_at_most(Duration::ZERO).unwrap();
     while let Some(step) = ev.next_step() {
         executor.on_step(&mut ev, step);
@@ -336,11 +339,13 @@ fn steps_of_tokens_that_have_ended_do_not_come_back() {
 }
 
 #[test]
-fn a_descriptor_that_was_taken_between_two_steps_leaves_its_number_free() {
+fn a_number_can_be_registered_again_after_into_inner_outside_a_step() {
     let mut ev = EventLoop::builder().build().unwrap();
     let executor = Executor::new(&mut ev);
     for _ in 0..10 {
         let (near, _far) = executor.enter(&mut ev, unix_pair).unwrap();
+        // Outside a step, `into_inner` cannot remove the token. The next `enter` removes it, before
+        // a new descriptor gets the same number.
         drop(near.into_inner());
         assert_eq!(ev.stats().active, 1, "the loop still watches it");
     }

@@ -1,5 +1,5 @@
-//! A worker of a model: the member and the balancer that ship, and the part of `evcore` that
-//! follows a plan.
+//! A worker of a model. It uses the shipped member and the shipped balancer. It imitates the part
+//! of `evcore` that follows a plan.
 
 #![allow(unsafe_code, reason = "the models share a cell between threads")]
 
@@ -34,10 +34,10 @@ pub(crate) struct Server {
     pub(crate) exclusive: bool,
     /// True if no worker fills up, leaves or dies, so that one worker always listens.
     pub(crate) one_always_listens: bool,
-    /// Cells that each of two workers writes before it first becomes leader, and before it first
-    /// notifies the other one. loom fails if the other one reads a cell without being ordered after
-    /// the write. Models of three workers have no such check, because a view does not name the
-    /// leader.
+    /// Each of two workers has two cells. A worker writes its first cell before it first becomes
+    /// leader, and its second cell before it first notifies the other worker. loom fails if the
+    /// other worker reads a cell without being ordered after the write. Models of three workers
+    /// have no such check, because a view does not name the leader.
     traces: [[Trace; 2]; 2],
 }
 
@@ -83,7 +83,8 @@ pub(crate) struct Worker {
     holds_lock: bool,
     allowed: usize,
     wait_at_most: Option<Duration>,
-    /// True for each cell that is written, so that the other worker may read it.
+    /// True for each cell that this worker has written. The other worker may read such a cell at
+    /// any time, so this worker does not write it again.
     is_traced: [bool; 2],
 }
 
@@ -118,7 +119,8 @@ impl Worker {
         self.active < CAPACITY
     }
 
-    /// Takes a turn. The wait may end without an event, as if a connection had one.
+    /// Takes a turn. A model may call this although the wait before has not ended. That stands for
+    /// a wait that an event of a connection has ended.
     pub(crate) fn turn(&mut self) {
         self.unlock();
         self.plan();
@@ -147,7 +149,8 @@ impl Worker {
         self.is_due = false;
     }
 
-    /// Marks that the threads of the model begin. Only the first worker leads already.
+    /// Call this when the threads of the model begin. The first worker leads by then, so its first
+    /// cell counts as written. All other cells count as unwritten.
     pub(crate) fn begin(&mut self) {
         self.is_traced = [self.slot == 0, false];
     }

@@ -33,14 +33,14 @@ const SHAPE: f64 = 1.3;
 /// Rate at which clients arrive while a worker is blocked. They do not wait for earlier clients,
 /// because otherwise a slower server would have fewer waiting clients.
 const CLIENTS_A_SECOND: f64 = 250.0;
-/// Maximum number of clients at a time: more than arrive while a worker is blocked.
+/// Maximum number of clients at a time. Fewer clients than this arrive while a worker is blocked.
 const MOST_CLIENTS: u32 = 1024;
 
 pub(super) struct Pattern {
     pub(super) name: &'static str,
     pub(super) title: &'static str,
     /// The least number of workers that the pattern needs. Wakes are compared only for patterns
-    /// that need one.
+    /// that can run with a single worker.
     pub(super) least_workers: usize,
     /// Runs the pattern. Returns Jain's index and the number of connections.
     run: fn(&Server, &Run) -> (f64, usize),
@@ -211,7 +211,8 @@ pub(super) fn jain(shares: &[u64], workers: usize) -> f64 {
 /// If a client is reset, or waits for too long.
 pub(super) fn longest_wait(server: &Server, blocked: Duration) -> f64 {
     server.wait_until_idle();
-    // The worker that accepts this client would also accept the next.
+    // The worker that accepts this client is also first in line for the next client. So the test
+    // blocks the worker for which later clients would wait.
     let mut blocker = connect(server);
     let path = format!("/block/{}", blocked.as_millis());
     blocker.ask(&path).expect("there is room for a request");

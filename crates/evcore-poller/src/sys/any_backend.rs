@@ -42,8 +42,8 @@ impl AnyBackend {
         }
     }
 
-    /// Removes a registration before its descriptor is closed. `old` makes the registration, and is
-    /// not called for epoll, which needs no removal.
+    /// Removes a registration before its descriptor is closed. `old` returns the value that
+    /// describes the registration. It is not called for epoll, because epoll needs no removal.
     #[inline(always)]
     pub(crate) fn remove_before_close(&mut self, old: impl FnOnce() -> Registration) {
         match self {

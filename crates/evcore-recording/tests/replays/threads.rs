@@ -342,7 +342,7 @@ fn a_handle_does_not_reach_a_later_loop() {
 }
 
 #[test]
-fn a_restart_of_the_recording_keeps_the_way_to_a_loop() {
+fn a_handle_from_before_a_restart_of_the_recording_still_wakes_its_loop() {
     let recorder = Recorder::in_memory(1 << 16);
     let mut ev = recorded(&recorder);
     let handle = Outside::Recorded(recorder.clone()).handle(ev.handle());
@@ -386,7 +386,7 @@ fn a_number_with_a_fraction_is_replayed_exactly() {
 }
 
 #[test]
-fn a_recorded_wait_fills_only_the_room_that_a_refused_change_has_left() {
+fn a_refused_change_takes_one_place_and_the_recorded_wait_fills_the_others() {
     let recorder = Recorder::in_memory(1 << 16);
     let backend = BackendKind::usable()[0].open().expect("it is usable");
     let mut poller = Poller::from(Box::new(recorder.backend(backend)) as Box<dyn Backend>);

@@ -1,6 +1,7 @@
 //! The network: connections, listeners, UDP sockets and channels.
 //!
-//! This module has data and its rules. `state` has everything that takes time or is random.
+//! This module has the data of the network, and the rules for changing it. The module
+//! [`crate::state`] has everything that takes time or is random.
 
 mod channels;
 mod endpoint;

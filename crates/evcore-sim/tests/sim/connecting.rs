@@ -109,7 +109,7 @@ fn an_immediate_connect_without_a_listener_is_refused_at_once() {
 }
 
 #[test]
-fn a_refused_connect_has_either_error_at_once_or_later() {
+fn a_connect_is_refused_with_one_of_two_errors_both_at_once_and_later() {
     for also in [&[][..], &[Fault::ImmediateConnect]] {
         let mut kinds = Vec::new();
         for seed in 0..20 {

@@ -64,7 +64,10 @@ fn in_whichever_phase_a_slot_is_freed_the_next_wait_listens() {
             fixture.leave(leaves);
             steps.extend(fixture.rest());
             assert_eq!(steps.len(), 4, "{steps:?}");
-            assert!(!fixture.ev.stats().listening, "a plan decides that");
+            assert!(
+                !fixture.ev.stats().listening,
+                "listening begins only with the next plan"
+            );
             fixture.connect(0, 2);
             fixture.report_listeners(&[0]);
             assert_eq!(
@@ -88,7 +91,7 @@ fn a_full_worker_tries_the_lock_again_at_its_first_free_slot() {
     assert_eq!(
         fixture.backend.timeouts().last(),
         Some(&None),
-        "only its own steps free a slot"
+        "the wait has no limit, because only this worker's own steps can free a slot"
     );
     fixture.pass_ms(500);
     fixture.turn();
@@ -265,7 +268,11 @@ fn a_pause_begins_within_the_turn_and_ends_after_its_time() {
     assert_eq!(fixture.step(), Some(Recorded::Accepted(0)));
     fixture.ev.listeners().pause();
     assert_eq!(fixture.rest(), [], "the others wait");
-    assert_eq!(fixture.ev.stats().accept_pauses, 0, "it is the caller's");
+    assert_eq!(
+        fixture.ev.stats().accept_pauses,
+        0,
+        "a pause that the program asked for is not counted"
+    );
     fixture.turn();
     assert!(!fixture.ev.stats().listening);
     fixture.pass_ms(499);
@@ -289,7 +296,11 @@ fn a_pause_leaves_clients_whose_event_comes_later_in_the_turn() {
     assert_eq!(fixture.step(), Some(readable(served)));
     fixture.ev.listeners().pause();
     assert_eq!(fixture.rest(), []);
-    assert_eq!(fixture.ev.stats().stale, 0, "the listener is open");
+    assert_eq!(
+        fixture.ev.stats().stale,
+        0,
+        "an event of an open listener does not count as stale"
+    );
     fixture.turn();
     assert!(!fixture.ev.stats().listening);
     fixture.pass_ms(500);

@@ -307,7 +307,7 @@ fn a_full_leader_steps_down_and_notifies_a_worker_with_room() {
     assert_eq!(
         fixture.backend.timeouts(),
         [None],
-        "only its own steps free a slot"
+        "the wait has no limit, because only this worker's own steps can free a slot"
     );
     assert_eq!(fixture.ev.stats().notifications, 1);
     // The worker notifies only once, because the other worker now serves the clients.

@@ -1,3 +1,6 @@
+//! Tests of connections. The doc comment of each test names the tests of tokio and async-io whose
+//! assertions it repeats.
+
 use std::future::Future;
 use std::io::{self, ErrorKind, Read};
 use std::net::{Shutdown, SocketAddr};
@@ -138,8 +141,8 @@ fn an_accept_is_polled_no_more_than_needed() {
     });
 }
 
-/// tokio `uds_stream.rs`: `accept_read_write`; async-io `async.rs`: `udp_connect` (of a Unix
-/// socket).
+/// tokio `uds_stream.rs`: `accept_read_write`; async-io `async.rs`: `udp_connect`, which in spite
+/// of its name tests a Unix socket.
 #[test]
 fn a_unix_stream_sends_both_ways_and_ends() {
     block_on(async {
@@ -351,7 +354,7 @@ fn a_writer_that_waits_is_woken_by_the_end_of_its_peer() {
             loop {
                 near.write_all(&[7; 4000]).await?;
             }
-            #[expect(unreachable_code, reason = "for its type")]
+            #[expect(unreachable_code, reason = "this line gives the async block its type")]
             Ok::<(), io::Error>(())
         });
         for _ in 0..5 {

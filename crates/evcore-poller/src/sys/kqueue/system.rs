@@ -1,6 +1,7 @@
 //! The system call. Its structure differs between the systems in the width of its fields.
 //!
-//! rustix has the call too, but neither `fflags` (the error of a socket) nor receipts.
+//! rustix has the call too, but its events do not give the `fflags` of a filter for reading or
+//! writing, which is the error of a socket.
 
 #![allow(unsafe_code, reason = "kevent is called through libc")]
 
@@ -37,7 +38,7 @@ pub(in crate::sys) struct System {
     fork_guard: ForkGuard,
     /// The list is empty between calls, and kept for its allocation.
     changes: Vec<libc::kevent>,
-    // Invariant: as long as the longest list of events of a call so far.
+    // Invariant: its length is the highest `limit` of any call so far.
     events: Vec<libc::kevent>,
 }
 
@@ -173,7 +174,7 @@ fn to_count(len: usize) -> Count {
     Count::try_from(len).unwrap_or(Count::MAX)
 }
 
-/// The flags of this backend have the values of the system's.
+/// The flags of this backend have the same values as the system's flags.
 #[allow(
     clippy::unnecessary_cast,
     reason = "the widths differ between the systems"

@@ -55,7 +55,7 @@ fn a_registration_that_is_taken_back_is_not_watched() {
 }
 
 #[test]
-fn a_change_costs_one_call_also_after_a_report() {
+fn a_change_costs_the_same_calls_with_and_without_a_report() {
     for kind in KINDS {
         for ready in [0, IN] {
             let mut fixture = Fixture::new(kind);
@@ -72,7 +72,7 @@ fn a_change_costs_one_call_also_after_a_report() {
 }
 
 #[test]
-fn removal_after_a_report_costs_a_call_if_the_watch_lasts() {
+fn removal_after_a_report_costs_a_call_only_if_the_kernel_still_has_a_watch() {
     for mut fixture in Fixture::each(KINDS) {
         fixture.add(A, 1, Interest::READ, Mode::Level);
         fixture.set(A, IN);
@@ -101,7 +101,7 @@ fn a_fired_one_shot_is_not_watched() {
 }
 
 #[test]
-fn an_unanswered_edge_is_watched_for_its_ends() {
+fn after_an_edge_report_without_a_rearm_only_hang_ups_are_watched() {
     for mut fixture in Fixture::each(MASKING) {
         fixture.add(A, 1, Interest::READ, Mode::Edge);
         fixture.set(A, IN);
@@ -160,7 +160,11 @@ fn a_changed_interest_reports_nothing_else() {
             fixture.modify(1, after);
             assert_eq!(fixture.wait(), [(1, reported)]);
             fixture.set(A, (IN | OUT) & !requested_flags(after));
-            assert_eq!(fixture.wait(), [], "not even what a port has queued");
+            assert_eq!(
+                fixture.wait(),
+                [],
+                "an event port must not report what it queued before the change"
+            );
             let watched = fixture.watched()[0].1 & !kind.pick([0, 0, libc::POLLRDHUP, 0]);
             assert_eq!(watched, requested_flags(after));
         }

@@ -158,7 +158,7 @@ fn each_wake_is_reported_once() {
 }
 
 #[test]
-fn a_wake_hides_no_event_and_no_event_a_wake() {
+fn a_wake_and_an_event_do_not_hide_each_other() {
     for kind in KINDS {
         let mut fixture = Fixture::with_room(kind, 1);
         fixture.add(A, 1, Interest::READ, Mode::Level);
@@ -166,7 +166,7 @@ fn a_wake_hides_no_event_and_no_event_a_wake() {
         fixture.wait();
         for _ in 0..3 {
             fixture.poller.waker().wake();
-            // The only place of the list is either for the wake or for the report.
+            // The list has room for one event. In each wait, the wake or the report takes it.
             let (mut wakes, mut reports) = (0, 0);
             for _ in 0..2 {
                 reports += fixture.wait().len();
