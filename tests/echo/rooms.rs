@@ -105,12 +105,14 @@ fn rooms_forwards_a_text_with_a_ping_between_its_parts_and_long_texts_without_a_
     assert_eq!(read(&mut listener), "one, two");
     // Together, the server may receive these without their ends.
     let text = "x".repeat(5000);
-    for _ in 0..1000 {
-        let text = Message::text(text.clone());
-        speaker.write(text).expect("a buffer takes it");
-    }
     thread::scope(|threads| {
-        threads.spawn(move || speaker.flush().expect("it is open"));
+        threads.spawn(|| {
+            for _ in 0..1000 {
+                let text = Message::text(text.clone());
+                speaker.write(text).expect("it is open");
+            }
+            speaker.flush().expect("it is open");
+        });
         for _ in 0..1000 {
             assert_eq!(read(&mut listener), text);
         }
