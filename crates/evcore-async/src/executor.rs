@@ -214,6 +214,8 @@ impl Executor {
     /// Dropping an executor also drops its tasks, but their tokens stay in the loop. There, the
     /// streams of the tasks still count as connections, and the loop refuses later descriptors with
     /// the same numbers. So clear an executor before you drop it, unless you drop its loop, too.
+    /// One token of the executor itself stays until the loop is dropped, so keep an executor as
+    /// long as its loop.
     ///
     /// # Panics
     ///

@@ -15,6 +15,9 @@ use crate::timeout::timeout;
 use crate::wait_queue::Place;
 use crate::watched::Watched;
 
+/// After this many lost clients in a row the listener counts as failed, as in the loop.
+const ABORTED_MAX: u32 = 8_192;
+
 /// A TCP or Unix listener, or a listener of a simulator, which accepts a client when a task awaits
 /// one.
 ///
@@ -96,12 +99,15 @@ impl<L: Acceptor<Stream: Transport>> Listener<L> {
     /// # Errors
     ///
     /// If the listener itself fails, or if the calling task belongs to another runtime.
+    /// [`ConnectionAborted`](io::ErrorKind::ConnectionAborted) after half a second if 8,192 clients
+    /// in a row were lost, because a sandbox may forbid accepting.
     ///
     /// # Panics
     ///
     /// Outside a runtime.
     pub async fn accept(&self) -> io::Result<(Stream<L::Stream>, Address)> {
         let place = self.watched.shared().awaiting_room.place();
+        let mut aborted = 0;
         loop {
             // The timeout limits each wait, because the end of a connection that is not this
             // executor's wakes no task.
@@ -122,8 +128,13 @@ impl<L: Acceptor<Stream: Transport>> Listener<L> {
                     Err(_) => sleep(Backoff::PAUSE).await,
                 },
                 Accept::Exhausted(_) => sleep(Backoff::PAUSE).await,
-                // There is no room, or the client left before it was accepted.
-                _ => {}
+                Accept::Aborted => aborted += 1,
+                Accept::WouldBlock => {} // there is no room
+            }
+            if aborted == ABORTED_MAX {
+                sleep(Backoff::PAUSE).await;
+                let connections = aborted;
+                return Err(evcore::Error::Aborted { connections }.into());
             }
         }
     }

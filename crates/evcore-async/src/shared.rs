@@ -291,16 +291,14 @@ impl Shared {
     ///
     /// # Panics
     ///
-    /// With the panic of the task, if panics unwind through the executor.
+    /// With the panic of the task, as [`resume`](Self::resume) does.
     fn end_task(&self, task: &Task) {
         self.tasks.set(self.tasks.get() - 1);
         let joiner = task.end();
         self.end(task.token(), ());
         joiner.into_iter().for_each(Waker::wake);
         let panic = self.resumes_panics.get().then(|| task.take_panic());
-        if let Some(panic) = panic.flatten() {
-            resume_unwind(panic);
-        }
+        self.resume(panic.flatten());
     }
 
     /// Aborts a task, unless it has ended. A task that is being polled ends after the poll.

@@ -115,6 +115,10 @@ impl<S: Transport + Source> Stream<S> {
     /// Waits until bytes have arrived, receives them, and returns their number. 0 means the end of
     /// the stream, unless `buffer` is empty.
     ///
+    /// If the peer sends urgent data or passes descriptors, a read ends before these, and the next
+    /// one may wait although more bytes have arrived. Receive from such a peer by
+    /// [`read_with`](Watched::read_with) of [`watched`](Self::watched).
+    ///
     /// # Errors
     ///
     /// The errors of [`evcore::Stream::recv`], and an error if the calling task belongs to another

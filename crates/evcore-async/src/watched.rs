@@ -87,6 +87,10 @@ impl<S> Watched<S> {
     /// # Errors
     ///
     /// The errors of `read`, and an error if the calling task belongs to another runtime.
+    ///
+    /// # Panics
+    ///
+    /// If `read` uses this `Watched`, and not its argument.
     pub async fn read_with<R>(&self, mut read: impl FnMut(&S) -> io::Result<R>) -> io::Result<R> {
         poll_fn(|cx| self.poll_read_with(cx, &mut read)).await
     }
@@ -98,6 +102,10 @@ impl<S> Watched<S> {
     /// # Errors
     ///
     /// The errors of `write`, and an error if the calling task belongs to another runtime.
+    ///
+    /// # Panics
+    ///
+    /// If `write` uses this `Watched`, and not its argument.
     pub async fn write_with<R>(&self, mut write: impl FnMut(&S) -> io::Result<R>) -> io::Result<R> {
         poll_fn(|cx| self.poll_write_with(cx, &mut write)).await
     }
@@ -107,6 +115,10 @@ impl<S> Watched<S> {
     /// # Errors
     ///
     /// The errors of [`read_with`](Self::read_with).
+    ///
+    /// # Panics
+    ///
+    /// As [`read_with`](Self::read_with).
     pub fn poll_read_with<R>(
         &self,
         cx: &mut Context<'_>,
@@ -120,6 +132,10 @@ impl<S> Watched<S> {
     /// # Errors
     ///
     /// The errors of [`write_with`](Self::write_with).
+    ///
+    /// # Panics
+    ///
+    /// As [`write_with`](Self::write_with).
     pub fn poll_write_with<R>(
         &self,
         cx: &mut Context<'_>,

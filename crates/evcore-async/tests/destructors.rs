@@ -6,7 +6,9 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use evcore::EventLoop;
-use evcore_async::{BlockingPool, Executor, Runtime, sleep, timeout};
+use evcore_async::{
+    BlockingPool, Executor, JoinHandle, Runtime, sleep, spawn_local, timeout, yield_now,
+};
 
 struct PanicsInDrop;
 
@@ -58,4 +60,31 @@ fn a_result_whose_destructor_panics_ends_nothing_else() {
         pool.run(|| 7).await
     });
     assert_eq!(result.unwrap().unwrap(), 7);
+}
+
+struct AbortsInDrop(JoinHandle<()>);
+
+impl Drop for AbortsInDrop {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// A second panic during the first one would abort the process.
+#[test]
+fn a_task_that_panics_may_abort_a_task_whose_destructor_panics() {
+    let mut runtime = Runtime::new().unwrap();
+    runtime.executor().set_resumes_panics(true);
+    let panics = async {
+        let other = spawn_local(async {
+            let _panics = PanicsInDrop;
+            std::future::pending::<()>().await;
+        });
+        yield_now().await;
+        let _aborts = AbortsInDrop(other);
+        panic!("in a task");
+    };
+    let result = catch_unwind(AssertUnwindSafe(|| runtime.block_on(panics)));
+    let panic = result.expect_err("the panic unwinds");
+    assert_eq!(panic.downcast_ref(), Some(&"in a task"));
 }

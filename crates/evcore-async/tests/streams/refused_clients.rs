@@ -1,4 +1,4 @@
-//! Clients whose streams epoll refuses.
+//! Clients whose streams epoll refuses, and clients that cannot be accepted.
 #![cfg(target_os = "linux")]
 
 use std::cell::Cell;
@@ -51,4 +51,40 @@ fn a_refused_stream_is_not_an_error_of_the_listener() {
     };
     let mut runtime = Runtime::from(ev.build().unwrap());
     runtime.block_on(test).unwrap().unwrap();
+}
+
+/// A listener that counts the calls of `accept`, and loses each client.
+#[derive(Debug)]
+struct LosingListener(evcore::Listener, Cell<u32>);
+
+impl Source for LosingListener {
+    fn target(&self) -> Target<'_> {
+        self.0.target()
+    }
+}
+
+impl Acceptor for LosingListener {
+    type Stream = Stream;
+
+    fn accept(&self) -> Result<Accept, Error> {
+        self.1.set(self.1.get() + 1);
+        Ok(Accept::Aborted)
+    }
+}
+
+#[test]
+fn a_listener_that_loses_every_client_fails() {
+    let test = async {
+        let listener = evcore::Listener::bind("127.0.0.1:0").unwrap();
+        let address = socket_addr(listener.local_addr().clone());
+        let listener = Listener::new(LosingListener(listener, Cell::new(0))).unwrap();
+        let _client = std::net::TcpStream::connect(address).unwrap();
+        for time in 1..=2 {
+            let error = listener.accept().await.unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::ConnectionAborted);
+            let calls = listener.watched().with(|listener| listener.1.get());
+            assert_eq!(calls, time * 8_192);
+        }
+    };
+    Runtime::new().unwrap().block_on(test).unwrap();
 }
