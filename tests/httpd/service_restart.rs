@@ -394,6 +394,24 @@ fn a_listener_that_is_no_longer_wanted_leaves_the_store() {
 }
 
 #[test]
+fn a_start_without_a_handover_closes_the_connections_that_wait() {
+    for options in [
+        ["--workers", "1", "--handover", "off"].as_slice(),
+        &["--workers", "0"],
+    ] {
+        let manager = Manager::new("restart-off", 64);
+        let server = manager.start(&["--workers", "1"]);
+        let mut client = idle(&server);
+        stop(server, Signal::QUIT);
+        manager.wait_for("evcore-mailbox", 2);
+        let server = manager.start(options);
+        manager.wait_for("evcore-mailbox", 0);
+        assert!(client.is_closed());
+        assert_eq!(server.connect().get("/").status, 200);
+    }
+}
+
+#[test]
 fn a_store_without_room_for_mailboxes_closes_idle_connections() {
     // The listener takes the first place, so at most one end of the only worker's mailbox has room.
     for max in [0, 1, 2] {

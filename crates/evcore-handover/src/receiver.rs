@@ -212,6 +212,10 @@ impl<D: Descriptor> Batch<'_, D> {
     ///
     /// This also holds if the sender has died.
     ///
+    /// The sender's process closes its descriptors when it reads the acknowledgement. If you close
+    /// a connection before, the client notices only then, unless you shut the connection down
+    /// first.
+    ///
     /// # Errors
     ///
     /// [`TakenBack`] if the sender has taken the batch back, or if the acknowledgement cannot be

@@ -24,7 +24,7 @@ use crate::{
 /// descriptors have the numbers from 3 up.
 pub const LISTEN_FDS: &str = "LISTEN_FDS";
 
-const LISTEN_PID: &str = "LISTEN_PID";
+pub(crate) const LISTEN_PID: &str = "LISTEN_PID";
 
 /// The environment variable that holds the names of the descriptors, with colons between them.
 const LISTEN_FDNAMES: &str = "LISTEN_FDNAMES";
@@ -115,6 +115,17 @@ pub(crate) fn stored_mailboxes() -> StoredMailboxes {
     passed.map_or_else(StoredMailboxes::default, |passed| {
         std::mem::take(&mut passed.mailboxes)
     })
+}
+
+/// Closes the mailboxes that the service manager has kept since the last run, and returns their
+/// names. Call it in a program that [keeps](crate::Supervisor::keep_mailboxes) none, and make the
+/// service manager remove these names (`FDSTOREREMOVE=1`, `FDNAME=`). Otherwise the connections in
+/// the mailboxes stay open, and nobody serves them.
+///
+/// The list is empty before the first call of [`activated`] or [`stored_listeners`].
+#[must_use = "the service manager must remove the names"]
+pub fn close_stored_mailboxes() -> Vec<String> {
+    stored_mailboxes().names()
 }
 
 /// Returns whether a service manager has opened listeners for this program, or for the older binary

@@ -146,7 +146,9 @@ mod sync;
 mod thread_channel;
 mod wake;
 
-pub use activation::{LISTEN_FDS, activated, is_activated, stored_listeners};
+pub use activation::{
+    LISTEN_FDS, activated, close_stored_mailboxes, is_activated, stored_listeners,
+};
 pub use affinity::Affinity;
 pub use cpus::Cpus;
 pub use error::{Error, Result};

@@ -67,6 +67,19 @@ impl StoredMailboxes {
         ends[end].get_or_insert(descriptor);
     }
 
+    /// The names of all ends.
+    pub(crate) fn names(&self) -> Vec<String> {
+        let names = |(index, ends): (&usize, &[Option<OwnedFd>; 2])| {
+            let index = *index;
+            let kept = ends.each_ref().map(Option::is_some);
+            [0, 1]
+                .into_iter()
+                .filter(move |end| kept[*end])
+                .map(move |end| mailbox_name(index, end))
+        };
+        self.0.iter().flat_map(names).collect()
+    }
+
     /// The ends of the mailbox of each index up to the last one; `None` if an end is missing.
     pub(crate) fn into_pairs(mut self) -> Vec<Option<[OwnedFd; 2]>> {
         let count = self.0.last_key_value().map_or(0, |(last, _)| last + 1);

@@ -223,7 +223,8 @@ impl<'a> Supervisor<'a> {
     /// these mailboxes. `keep` must send the service manager the descriptor and its name
     /// (`FDSTORE=1`, `FDNAME=`). At the next start, [`stored_listeners`](crate::stored_listeners)
     /// or [`activated`](crate::activated) takes all stored descriptors, and `run` uses these
-    /// mailboxes.
+    /// mailboxes. A program that keeps none any more calls
+    /// [`close_stored_mailboxes`](crate::close_stored_mailboxes).
     ///
     /// This option includes [mailboxes](Self::mailboxes). With [threads](Self::run_threads),
     /// nothing is kept.

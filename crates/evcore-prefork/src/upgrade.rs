@@ -119,7 +119,9 @@ pub fn inherited() -> Result<Vec<OwnedFd>> {
 /// the first call.
 pub(crate) fn inherited_mailboxes() -> Result<Vec<OwnedFd>> {
     static TAKEN: AtomicBool = AtomicBool::new(false);
-    if TAKEN.load(Ordering::Acquire) {
+    // A program that starts another one removes `INHERITED` only. Then the numbers in `MAILBOXES`
+    // are not of that other program either.
+    if env::var_os(INHERITED).is_none() || TAKEN.load(Ordering::Acquire) {
         return Ok(Vec::new());
     }
     take_inherited(MAILBOXES, &TAKEN)
@@ -296,6 +298,13 @@ impl Binary {
             for variable in activation::VARIABLES {
                 command.env_remove(variable);
             }
+        } else if env::var_os(activation::LISTEN_PID).is_some() {
+            // The new binary cannot have this number, because this process lives. It might have the
+            // number of the first binary.
+            command.env(
+                activation::LISTEN_PID,
+                getpid().as_raw_nonzero().to_string(),
+            );
         }
         let prepare = move || {
             numbers.iter().try_for_each(|&fd| pass_on(fd))?;

@@ -82,9 +82,15 @@ impl AwaitedHeaders {
             listener: new.listener,
             header,
         };
-        // If the client cannot be added, it is dropped, and so closed.
-        if let Ok(token) = self.waiting.add(ev, new.stream, waiting) {
-            ev.arm(token, TIMEOUT, self.senders.header_timeout());
+        let peer = waiting.peer.clone();
+        match self.waiting.add(ev, new.stream, waiting) {
+            Ok(token) => _ = ev.arm(token, TIMEOUT, self.senders.header_timeout()),
+            Err(error) => {
+                // The client is closed. Without a pause, a worker whose poller is full would have
+                // the least load, and get all clients.
+                self.report(&peer, &Header::default(), &error.into());
+                ev.listeners().pause();
+            }
         }
         None
     }
@@ -139,10 +145,11 @@ mod tests {
     use std::cell::RefCell;
     use std::io::{Read, Write};
     use std::net::{Shutdown, SocketAddr, TcpStream};
+    use std::os::fd::OwnedFd;
     use std::rc::Rc;
     use std::time::Duration;
 
-    use evcore::{Listener, poller::BackendKind};
+    use evcore::{Listener, net::Backoff, poller::BackendKind};
 
     const HEADER: &[u8] = b"PROXY TCP4 192.0.2.1 198.51.100.2 56324 443\r\n";
 
@@ -228,6 +235,29 @@ mod tests {
             0,
             "the connection was not registered"
         );
+    }
+
+    #[test]
+    fn a_client_that_cannot_be_watched_is_reported_and_accepting_pauses() {
+        let mut server = Server::new(BackendKind::Poll, "127.0.0.0/8");
+        let listener = Listener::bind("127.0.0.1:0").unwrap();
+        server.address = listener.local_addr().tcp().unwrap();
+        let builder = EventLoop::builder().listener(listener).connections(1);
+        server.ev = builder.build().unwrap();
+        let accept = |server: &mut Server| {
+            let client = server.connect();
+            let peer = client.peer_addr().unwrap().into();
+            let stream = client.try_clone().unwrap();
+            stream.set_nonblocking(true).unwrap();
+            let accepted = Accepted::new(Stream::from(OwnedFd::from(stream)), peer, 0);
+            let step = Step::Accepted(accepted);
+            assert!(server.headers.handle(step, &mut server.ev).is_none());
+            client
+        };
+        let _clients = [(); 2].map(|()| accept(&mut server));
+        assert_eq!(server.reports.borrow().len(), 1, "the second client");
+        let timeout = server.ev.prepare().unwrap().timeout;
+        assert!(timeout.is_some_and(|timeout| timeout <= Backoff::PAUSE));
     }
 
     #[test]

@@ -39,7 +39,7 @@ impl Listeners {
             .iter()
             .position(|old| serves(old.local_addr(), &address))
         {
-            Some(at) => old.swap_remove(at),
+            Some(at) => old.remove(at),
             None => options.bind(&address)?,
         };
         self.open.push(listener);

@@ -7,7 +7,7 @@ use std::{error, fmt, io, mem};
 use evcore::balancer::{Policy, WorkerGroup};
 use evcore::net::{Address, Error, ListenerOptions};
 use evcore::{Builder, Listener};
-use evcore_prefork::{Affinity, Outcome, Stop, Supervisor};
+use evcore_prefork::{Affinity, Outcome, Stop, Supervisor, close_stored_mailboxes};
 
 use crate::event::{Event, OnEvent};
 use crate::keeping;
@@ -86,7 +86,7 @@ impl Server {
     /// Listens at an address: `"127.0.0.1:8080"`, `"[::1]:8080"` or `"unix:/run/server.sock"`. A
     /// new binary after USR2 takes over the listener of the old one, so that no client is refused.
     /// So does a new start of the service, if a [service manager](Self::notify_service_manager) has
-    /// kept the listener.
+    /// kept the listener. Port 0 takes over a listener of any port, so bind it last.
     ///
     /// # Errors
     ///
@@ -538,6 +538,10 @@ impl Server {
         self.listeners.close_inherited();
         if self.is_kept() {
             report(self.listeners.keep(), &self.on_event);
+        }
+        if self.handover.is_none() {
+            let removed = service_store::remove(&close_stored_mailboxes());
+            report(removed, &self.on_event);
         }
         let group = match self.group {
             Some(group) => group,

@@ -42,6 +42,15 @@ pub(crate) fn replace(name: &str, descriptors: &[BorrowedFd<'_>]) -> io::Result<
     Ok(())
 }
 
+/// Makes the store close the descriptors that it has under these names.
+///
+/// # Errors
+///
+/// The errors of the socket.
+pub(crate) fn remove(names: &[String]) -> io::Result<()> {
+    names.iter().try_for_each(|name| replace(name, &[]))
+}
+
 fn send(socket: &UnixDatagram, text: &str, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
     let mut control = SendAncillaryBuffer::new(&mut space);

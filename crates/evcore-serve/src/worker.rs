@@ -96,8 +96,7 @@ impl Worker {
         self.begin_turn();
         self.supervised.waits();
         let goes_on = self.ev.wait();
-        self.supervised.works();
-        goes_on
+        self.after_wait(goes_on)
     }
 
     /// Does the same as [`next_turn`](Self::next_turn), and calls `between` after the end of the
@@ -114,7 +113,14 @@ impl Worker {
         between(&mut self.ev);
         self.supervised.waits();
         let goes_on = self.ev.wait_at_most(timeout);
-        self.supervised.works();
+        self.after_wait(goes_on)
+    }
+
+    fn after_wait(&self, goes_on: evcore::Result<bool>) -> evcore::Result<bool> {
+        // After the last turn the program cleans up, and twice the stop timeout is its only limit.
+        if !matches!(goes_on, Ok(false)) {
+            self.supervised.works();
+        }
         goes_on
     }
 
