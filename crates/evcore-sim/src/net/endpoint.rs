@@ -28,6 +28,9 @@ pub(crate) struct Endpoint {
     pub(crate) capacity: usize,
     recv_buffer: VecDeque<u8>,
     pub(crate) in_flight: VecDeque<u8>,
+    /// Number of bytes at the front of `in_flight` that a short read has put back. The sender knows
+    /// that they have arrived.
+    put_back: usize,
     // Invariant: the number of scheduled arrivals at this endpoint.
     pub(crate) segments_in_flight: u32,
     /// The time at which the last segment in flight arrives. No segment overtakes another.
@@ -53,6 +56,7 @@ impl Endpoint {
             capacity,
             recv_buffer: VecDeque::new(),
             in_flight: VecDeque::new(),
+            put_back: 0,
             segments_in_flight: 0,
             last_arrival_ns: 0,
             connecting: false,
@@ -121,7 +125,7 @@ impl Endpoint {
     /// have not arrived here. The queue of a Unix socket also has the unread bytes.
     pub(crate) fn has_taken_all(&self) -> bool {
         let is_read = self.family == Family::Tcp || self.recv_buffer.is_empty();
-        self.in_flight.is_empty() && is_read
+        self.in_flight.len() == self.put_back && is_read
     }
 
     /// Number of bytes that the peer may send.
@@ -221,6 +225,7 @@ impl Endpoint {
     }
 
     pub(crate) fn on_data(&mut self, count: usize) {
+        self.put_back = self.put_back.saturating_sub(count);
         if self.in_flight.len() == count && self.recv_buffer.is_empty() {
             std::mem::swap(&mut self.in_flight, &mut self.recv_buffer);
         } else {
@@ -229,11 +234,18 @@ impl Endpoint {
         }
     }
 
+    /// Drops data that arrives after the end of the connection.
+    pub(crate) fn drop_data(&mut self, count: usize) {
+        self.put_back = self.put_back.saturating_sub(count);
+        self.in_flight.drain(..count.min(self.in_flight.len()));
+    }
+
     /// Puts back in flight the bytes that a short read has not returned. Returns their number.
     pub(crate) fn unreceive(&mut self) -> usize {
         debug_assert!(self.in_flight.is_empty(), "no segment may overtake another");
         std::mem::swap(&mut self.in_flight, &mut self.recv_buffer);
-        self.in_flight.len()
+        self.put_back = self.in_flight.len();
+        self.put_back
     }
 
     pub(crate) fn on_fin(&mut self) {

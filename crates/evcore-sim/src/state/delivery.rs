@@ -9,7 +9,7 @@ use crate::{
     event_queue::Segment,
     faults::Fault,
     kernel_poller::{ANY_CHANGE, Object},
-    net::{CloseNotice, EndpointId, Owner},
+    net::{CloseNotice, EndpointId, Family, Owner},
     trace::{Detail, Event, Subject},
 };
 
@@ -48,12 +48,18 @@ impl State {
         self.trace.bytes(sent);
         self.net.endpoint_mut(to).in_flight.extend(sent);
         self.transmit_data(to, count);
-        if self.draw_fault(Fault::Reset, Subject::End(from)) {
+        if self.draw_network_fault(Fault::Reset, from) {
             self.mark_lost_to_fault(from);
             self.transmit(from, Segment::Reset, 0);
             self.transmit(to, Segment::Reset, 0);
         }
         Ok(count)
+    }
+
+    /// Draws a fault that Unix sockets do not have, because no network is between their ends.
+    fn draw_network_fault(&mut self, fault: Fault, end: EndpointId) -> bool {
+        let is_tcp = self.net.endpoint(end).family == Family::Tcp;
+        is_tcp && self.draw_fault(fault, Subject::End(end))
     }
 
     fn transmit_data(&mut self, to: EndpointId, count: usize) {
@@ -68,7 +74,7 @@ impl State {
 
     fn transmit_segment(&mut self, to: EndpointId, count: usize) {
         let mut after_ns = self.latency_ns(to);
-        if self.draw_fault(Fault::Delay, Subject::End(to)) {
+        if self.draw_network_fault(Fault::Delay, to) {
             after_ns += self.random_up_to(DELAY_MAX);
         }
         let count = u32::try_from(count).expect("bounded by the free space");
@@ -81,7 +87,7 @@ impl State {
         // A short read puts the rest back in flight, where it must not overtake other segments.
         let nothing_follows = endpoint.segments_in_flight == 0 && !endpoint.is_read_side_done();
         let may_be_short = available > 1 && nothing_follows;
-        let is_short = may_be_short && self.draw_fault(Fault::ShortRead, Subject::End(at));
+        let is_short = may_be_short && self.draw_network_fault(Fault::ShortRead, at);
         let limit = if is_short {
             1 + self.rng.index(available - 1)
         } else {
@@ -177,9 +183,12 @@ impl State {
             }
             // The client has given up.
             Segment::Connected => self.answer_with_reset(id),
+            // After a reset, the kernel drops what arrives.
+            Segment::Data(count) if was_disconnected => endpoint.drop_data(count as usize),
+            Segment::Fin if was_disconnected => {}
             Segment::Data(count) => {
                 endpoint.on_data(count as usize);
-                if !is_open && !was_disconnected {
+                if !is_open {
                     // Data for a closed socket is answered with a reset.
                     endpoint.on_reset();
                     self.answer_with_reset(id);

@@ -287,7 +287,9 @@ impl<'a> Situation<'a> {
         match segment {
             Segment::Data(count) => {
                 end.in_flight = end.in_flight.saturating_sub(count as usize);
-                end.unread += count as usize;
+                if !end.is_at_end {
+                    end.unread += count as usize;
+                }
             }
             Segment::Fin | Segment::Reset | Segment::HangUp(_) => end.is_at_end = true,
             Segment::WindowUpdate | Segment::Connected => {}

@@ -7,6 +7,7 @@ mod echo_server;
 mod edges_by_hand;
 mod faults;
 mod group;
+mod pairs;
 mod planted_bugs;
 mod proxied;
 mod proxy;
