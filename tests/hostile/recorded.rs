@@ -392,6 +392,40 @@ fn files_that_are_not_whole_recordings_are_refused_or_read_in_part() {
 }
 
 #[test]
+fn a_replay_raises_its_limit_of_descriptors_and_does_not_block() {
+    let scratch = Scratch::new("replay_limit");
+    let (root, file) = (scratch.file("root"), scratch.file("recording"));
+    fs::create_dir(&root).expect("a new directory");
+    let mut server = Server::start(&[
+        "--workers",
+        "0",
+        "--root",
+        root.to_str().expect("a text"),
+        "--record",
+        file.to_str().expect("a text"),
+    ]);
+    let mut client = server.connect();
+    for number in 0..60 {
+        let name = format!("file{number}");
+        fs::write(root.join(&name), &name).expect("it is ours");
+        assert_eq!(client.get(&format!("/files/{name}")).text(), name);
+    }
+    assert_eq!(client.get("/block/1").status, 200);
+    drop(client);
+    server.signal(Signal::TERM);
+    assert!(server.wait().success());
+    let mut limited = Command::new("sh");
+    let script = "ulimit -S -n 50 && exec \"$0\" \"$@\"";
+    limited.args(["-c", script]).arg(evcore_replay()).arg(&file);
+    let output = limited.output().expect("it runs");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{errors}");
+    // A replay takes a value of the recording in place of the call that has blocked.
+    let list = replay(&["--list"], &file);
+    assert!(String::from_utf8_lossy(&list.stdout).contains("\"block="));
+}
+
+#[test]
 fn a_recording_is_listed_and_drawn() {
     let scratch = Scratch::new("drawn");
     short_recording(&scratch);

@@ -187,12 +187,19 @@ fn echo_accepts_chunked_bodies() {
 fn expect_continue_gets_100_continue() {
     let server = server("auto");
     let mut client = server.connect();
-    client.send(
-        "POST /echo HTTP/1.1\r\nHost: t\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n",
-    );
-    assert_eq!(client.response().status, 100);
-    client.send("ok");
-    assert_eq!(client.response().body, b"ok");
+    for expectations in [
+        "100-continue",
+        "x, 100-Continue",
+        "100-continue ,x",
+        ",100-continue,",
+    ] {
+        client.send(format!(
+            "POST /echo HTTP/1.1\r\nHost: t\r\nExpect: {expectations}\r\nContent-Length: 2\r\n\r\n"
+        ));
+        assert_eq!(client.response().status, 100, "{expectations}");
+        client.send("ok");
+        assert_eq!(client.response().body, b"ok");
+    }
 }
 
 #[test]

@@ -122,7 +122,7 @@ counters! {
         TakenBack, "taken_back", "httpd_connections_taken_back_total",
             "Connections that came back, because no worker took them over.";
         Requests, "requests", "httpd_requests_total",
-            "Requests whose head was complete and valid.";
+            "Requests that were not refused by their head alone.";
     }
     traffic {
         Received, "received_bytes", "httpd_received_bytes_total",

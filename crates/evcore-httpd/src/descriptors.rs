@@ -23,12 +23,22 @@ const LIVENESS_PIPE: u64 = 1;
 ///
 /// If the limit does not suffice to serve one client and to reload, or if a system call fails.
 pub fn make_room(options: &Options) -> Result<(), Box<dyn Error>> {
+    raise_limit(options)?;
+    Ok(check_available(minimum(options))?)
+}
+
+/// Raises the soft limit as [`make_room`] does, without a check.
+///
+/// # Errors
+///
+/// If the system call fails.
+pub fn raise_limit(options: &Options) -> io::Result<()> {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     let wanted = full_need(options);
     if current.is_some_and(|current| current < wanted) {
         raise(wanted.min(maximum.unwrap_or(u64::MAX)), maximum)?;
     }
-    Ok(check_available(minimum(options))?)
+    Ok(())
 }
 
 /// Logs if the hard limit does not suffice for all connections. Call this after all checks of the

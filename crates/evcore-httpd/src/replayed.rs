@@ -18,6 +18,7 @@ use evcore_recording::{End, Outside, Recording, Replay, ReplayedListener};
 use evcore_sim::Timeline;
 
 use crate::{
+    descriptors,
     history::History,
     log,
     options::{self, Command, LogLevel, Options},
@@ -241,6 +242,8 @@ fn replay(
     };
     check(&start)?;
     let mut options = options_of(&start)?;
+    // The worker keeps as many files open as the recorded one did.
+    descriptors::raise_limit(&options)?;
     let recorded = options.flight_recorder;
     if task == Task::Draw {
         options.flight_recorder = recorded.max(DRAWN);

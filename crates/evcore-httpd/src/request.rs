@@ -189,7 +189,7 @@ struct Codings {
 impl Codings {
     fn add(&mut self, value: &[u8]) {
         self.is_present = true;
-        for coding in value.split(|&byte| byte == b',').map(<[u8]>::trim_ascii) {
+        for coding in words(value) {
             if coding.is_empty() {
                 continue;
             }
@@ -231,10 +231,12 @@ impl Headers {
                 }
             }
             6 if name.eq_ignore_ascii_case("expect") => {
-                self.expects_continue |= value.eq_ignore_ascii_case(b"100-continue");
+                let mut expectations = words(value);
+                self.expects_continue |=
+                    expectations.any(|word| word.eq_ignore_ascii_case(b"100-continue"));
             }
             10 if name.eq_ignore_ascii_case("connection") => {
-                for option in value.split(|&byte| byte == b',').map(<[u8]>::trim_ascii) {
+                for option in words(value) {
                     self.close |= option.eq_ignore_ascii_case(b"close");
                     self.keep_alive |= option.eq_ignore_ascii_case(b"keep-alive");
                 }
@@ -265,6 +267,11 @@ impl Headers {
             (false, length) => Ok(Framing::Length(length.unwrap_or(0))),
         }
     }
+}
+
+/// The words of a list, which has commas between them.
+fn words(list: &[u8]) -> impl Iterator<Item = &[u8]> {
+    list.split(|&byte| byte == b',').map(<[u8]>::trim_ascii)
 }
 
 /// Parses decimal digits. A number beyond `u64` is beyond the limit, too.

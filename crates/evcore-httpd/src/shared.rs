@@ -216,7 +216,7 @@ impl Shared {
                     clippy::disallowed_methods,
                     reason = "it blocks on purpose, to show how the other workers take over"
                 )]
-                std::thread::sleep(time);
+                self.outside.value("block", || std::thread::sleep(time));
                 self.reply(request, clock, b"blocked\n");
             }
             Action::Route(Route::Worker) => return Rest::Worker,
