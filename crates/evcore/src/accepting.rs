@@ -90,7 +90,7 @@ impl<L: Acceptor> Accepting<L> {
         stats: &mut Stats,
     ) -> Plan {
         loop {
-            let plan = self.plan(now_ns, load, stats);
+            let plan = self.plan(now_ns, load);
             self.coordinator.keep_plan(&plan, now_ns, load);
             let is_followed = self.follow(&plan, clock, poller, stats);
             self.coordinator.end_plan_at(self.resumes_at_ns());
@@ -102,16 +102,21 @@ impl<L: Acceptor> Accepting<L> {
         }
     }
 
+    /// Counts that the limit was reached, once until a slot is free. In the load to be `offered`, a
+    /// slot that an eviction can free counts as free.
+    pub(crate) fn note_load(&mut self, load: Load, offered: Load, stats: &mut Stats) {
+        if offered.is_full() && !self.listeners.is_empty() {
+            self.count_full(stats);
+        } else if !load.is_full() {
+            self.is_full = false;
+        }
+    }
+
     /// Makes a plan. The accept lock may be held from here on.
-    fn plan(&mut self, now_ns: u64, load: Load, stats: &mut Stats) -> Plan {
+    fn plan(&mut self, now_ns: u64, load: Load) -> Plan {
         let now = Duration::from_nanos(now_ns);
         self.backoff.expire(now);
         self.listeners.resume(now);
-        if load.is_full() && !self.listeners.is_empty() {
-            self.count_full(stats);
-        } else {
-            self.is_full = false;
-        }
         // No client can be accepted during a pause, or if every listener is suspended or closed.
         let accepts = self.backoff.resumes_at().is_none() && self.listeners.any_accepts();
         let active = if accepts { load.active } else { load.capacity };
@@ -239,6 +244,7 @@ impl<L: Acceptor> Accepting<L> {
                 Ok(Accept::Connection(stream, peer)) => {
                     *left -= 1;
                     stats.accepted += 1;
+                    self.is_full = false; // a slot was free
                     self.coordinator.on_accepted();
                     self.queue.post(id);
                     return Some(Accepted {

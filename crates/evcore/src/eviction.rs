@@ -75,6 +75,11 @@ impl Evictions {
         self.chosen.clear();
     }
 
+    #[inline]
+    pub(crate) fn any_chosen(&self) -> bool {
+        !self.chosen.is_empty()
+    }
+
     pub(crate) fn choose_for_slots(&mut self, load: Load, slots: &Slots) {
         let count = eviction_count(self.len(), load);
         let oldest = self.idle.iter().take(count as usize);

@@ -16,7 +16,8 @@ impl<L: Acceptor> EventLoop<L> {
     /// Slots are short if no more than 1/16 of the [limit](crate::Builder::connections) is free.
     /// Then an eighth of the idle connections is evicted in a turn, the longest idle first: at
     /// least 1 and at most 32 (nginx's numbers). A full loop goes on listening while a connection
-    /// is idle.
+    /// is idle. Without a free slot, the loop cannot find out whether another worker has accepted
+    /// the client already.
     ///
     /// If the process has no descriptor left, the loop evicts each time that accepting fails,
     /// unless another worker of the group has a free slot. It evicts at most as many connections as

@@ -32,10 +32,13 @@ impl<L: Acceptor> EventLoop<L> {
         let load = self.load();
         let idle = self.evictions.len();
         self.accepting.coordinator.plan_moves(load.active, idle);
-        let load = self.evictions.load_to_offer(load);
+        let offered = self.evictions.load_to_offer(load);
         let clock = &self.clock;
         let (poller, stats) = (&mut self.poller, &mut self.stats);
-        let plan = self.accepting.make_plan(now_ns, load, clock, poller, stats);
+        self.accepting.note_load(load, offered, stats);
+        let plan = self
+            .accepting
+            .make_plan(now_ns, offered, clock, poller, stats);
         self.record(Record::of_plan(&plan));
     }
 
@@ -115,10 +118,29 @@ impl<L: Acceptor> EventLoop<L> {
         }
         let left = &mut self.left.accepts;
         let client = self.accepting.next(left, &self.clock, &mut self.stats);
-        if client.is_none() && self.accepting.take_need_of_evictions() {
-            self.choose_evictions_by_age();
+        if client.is_none() {
+            self.after_accepting();
         }
         client.map(Step::Accepted)
+    }
+
+    /// Reconsiders the choice of evictions, now that accepting has shown who waits.
+    #[inline]
+    fn after_accepting(&mut self) {
+        if self.accepting.take_need_of_evictions() {
+            self.choose_evictions_by_age();
+        } else if self.evictions.any_chosen() && !self.accepting.has_queued() {
+            self.keep_choice_for_clients();
+        }
+    }
+
+    /// Forgets the choice if no client has come. The kernel tells each worker of a client, and
+    /// another worker may have accepted it.
+    #[cold]
+    fn keep_choice_for_clients(&mut self) {
+        if self.left.accepts == self.accepting.allowance(self.budgets.accepts) {
+            self.evictions.forget_choice();
+        }
     }
 
     pub(crate) fn release_lock(&mut self) -> Option<Step<L::Stream>> {

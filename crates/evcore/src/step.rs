@@ -43,7 +43,7 @@ pub enum Step<S = Stream> {
     Woken,
     /// The loop [shuts down](crate::EventLoop::shutdown) from now on, whichever call began the
     /// shutdown. This step comes once, so that the program can say good-bye to its peers. A
-    /// shutdown that is complete at once makes no step.
+    /// shutdown that is begun between two turns and is complete at once makes no step.
     ShuttingDown,
     /// Close this [idle](crate::EventLoop::set_idle) connection: a client waits and slots or
     /// descriptors are short, or the loop [shuts down](crate::EventLoop::shutdown). The connection

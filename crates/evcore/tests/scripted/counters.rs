@@ -1,6 +1,6 @@
 //! The counters of a loop.
 
-use evcore::{Ready, Stats, Timer};
+use evcore::{Ready, Stats, Timer, balancer::Policy};
 
 use crate::{
     fake_backend::Recorded,
@@ -98,6 +98,29 @@ fn a_client_that_waits_for_an_idle_connections_slot_is_counted() {
     fixture.report_listeners(&[0]);
     assert_eq!(fixture.turn(), [Recorded::Accepted(0)]);
     assert_eq!(fixture.ev.stats().full, 1);
+}
+
+#[test]
+fn each_shortage_of_slots_is_counted_once_although_its_connections_are_idle() {
+    for policy in [Policy::Off, Policy::mutex()] {
+        let mut fixture = Fixture::built(1, |builder, backend| {
+            builder.connections(1).policy(policy).group(backend.clone())
+        });
+        for shortages in 1..=3 {
+            let idle = fixture.join_idle();
+            fixture.connect(0, 1);
+            for _ in 0..3 {
+                fixture.report_listeners(&[0]);
+                fixture.turn();
+                assert_eq!(fixture.ev.stats().full, shortages);
+                fixture.ev.set_idle(idle);
+            }
+            fixture.leave(idle);
+            fixture.report_listeners(&[0]);
+            assert_eq!(fixture.turn(), [Recorded::Accepted(0)]);
+            assert_eq!(fixture.ev.stats().full, shortages);
+        }
+    }
 }
 
 #[test]

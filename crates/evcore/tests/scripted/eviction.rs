@@ -57,6 +57,34 @@ fn nothing_is_evicted_while_no_client_waits() {
     }
 }
 
+/// Another worker may accept the client of which the kernel tells all workers.
+#[test]
+fn an_event_of_a_listener_without_a_client_evicts_nothing_while_a_slot_is_free() {
+    let [mut fixture, _] = room_for(32);
+    let idle: Vec<_> = (0..31).map(|_| fixture.join_idle()).collect();
+    assert_eq!(turn_with_clients(&mut fixture), []);
+    // Without a free slot, the loop cannot find out whether a client waits.
+    fixture.join();
+    let oldest = [0, 1, 2].map(|at| Recorded::Evict(idle[at]));
+    assert_eq!(turn_with_clients(&mut fixture), oldest);
+}
+
+#[test]
+fn a_turn_that_finds_no_further_client_evicts_nothing() {
+    let mut fixture = Fixture::built(1, |builder, _| {
+        let budgets = Budgets {
+            accepts: 1,
+            ..Budgets::default()
+        };
+        builder.connections(32).budgets(budgets)
+    });
+    let idle: Vec<_> = (0..31).map(|_| fixture.join_idle()).collect();
+    fixture.connect(0, 1);
+    let oldest = [0, 1, 2].map(|at| Recorded::Evict(idle[at]));
+    assert_eq!(turn_with_clients(&mut fixture), oldest);
+    assert_eq!(fixture.turn(), [], "the listener was still queued");
+}
+
 #[test]
 fn busy_connections_are_not_evicted_and_recently_used_come_last() {
     for mut fixture in room_for(4) {

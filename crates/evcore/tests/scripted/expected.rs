@@ -92,9 +92,10 @@ impl Expected {
         self.evictions_left = budgets.evictions;
     }
 
-    /// Chooses connections to evict by nginx's rule, with `free` of `capacity` slots left.
-    pub(crate) fn choose(&mut self, free: usize, capacity: usize) {
-        let wanted = std::mem::take(&mut self.knocked) && free <= capacity / 16;
+    /// Chooses connections to evict by nginx's rule, without a free slot. With a free slot, the
+    /// loop finds out that no client waits, and chooses none.
+    pub(crate) fn choose(&mut self, free: usize) {
+        let wanted = std::mem::take(&mut self.knocked) && free == 0;
         let most = (self.idle.len() / 8).clamp(1, 32);
         let chosen = self.idle.iter().take(if wanted { most } else { 0 });
         self.chosen = Some(chosen.map(|idle| idle.token).collect());

@@ -457,7 +457,7 @@ impl Run {
         if self.owed.batch.is_empty() && self.owed.chosen.is_none() {
             let free = self.capacity.saturating_sub(self.fixture.ev.stats().active);
             self.owed.end_grace(self.shown_ns());
-            self.owed.choose(free as usize, self.capacity as usize);
+            self.owed.choose(free as usize);
         }
         let step = self.fixture.step();
         self.owed.is_announced = self.fixture.announcements > 0;
