@@ -126,6 +126,9 @@ pub(super) struct IoUring {
     is_submitted: bool,
     /// Number of cancellations whose completion has not come.
     cancellations_pending: u32,
+    /// True if this ring has lost completions, and no new one could be opened. The kernel reports
+    /// lost completions only once.
+    must_renew: bool,
     /// Ids whose readiness must be checked, each with the claimed readiness; and the entries for
     /// `poll`.
     // Invariant: both are empty between waits.
@@ -153,6 +156,7 @@ impl IoUring {
             wake_is_watched: false,
             is_submitted: false,
             cancellations_pending: 0,
+            must_renew: false,
             unchecked: Vec::new(),
             poll_entries: Vec::new(),
             fork_guard: ForkGuard::new(),
@@ -162,7 +166,9 @@ impl IoUring {
     /// Opens a new ring for this thread. The next wait registers everything again.
     #[cold]
     fn renew(&mut self) -> Result<()> {
-        self.ring = Ring::open()?;
+        self.must_renew = true;
+        self.ring = self.ring.open_next()?;
+        self.must_renew = false;
         // The new request would report the eventfd's counter even if that was reported before.
         self.wake.renew();
         (self.wake_is_watched, self.is_submitted) = (false, false);
@@ -534,6 +540,9 @@ impl Backend for IoUring {
 
     fn wait(&mut self, events: EventSink<'_>, timeout: Option<Duration>) -> Result<()> {
         let events = events.into_events();
+        if self.must_renew {
+            self.renew()?;
+        }
         if timeout.is_none() {
             match self.wait_at_rest(events) {
                 Ok(true) => return Ok(()),

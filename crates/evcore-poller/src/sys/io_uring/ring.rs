@@ -79,6 +79,9 @@ pub(super) struct Ring {
     /// The errors of the next calls, in reverse order.
     #[cfg(test)]
     pub(super) refusals: Vec<Errno>,
+    /// Number of times that no next ring can be opened.
+    #[cfg(test)]
+    pub(super) next_refusals: u32,
 }
 
 // Invariant: all addresses are in the mapping of the queues, which lives as long as the ring.
@@ -99,6 +102,16 @@ impl Ring {
     /// Opens a ring for the calling thread.
     pub(super) fn open() -> Result<Self> {
         Self::with_room_for(COMPLETIONS)
+    }
+
+    /// Opens the ring that replaces this one.
+    pub(super) fn open_next(&mut self) -> Result<Self> {
+        #[cfg(test)]
+        if self.next_refusals > 0 {
+            self.next_refusals -= 1;
+            return Err(refused(Errno::MFILE));
+        }
+        Self::open()
     }
 
     /// Opens a ring whose completion queue has this length, and tries the call that uses it: a
@@ -130,6 +143,8 @@ impl Ring {
             calls: 0,
             #[cfg(test)]
             refusals: Vec::new(),
+            #[cfg(test)]
+            next_refusals: 0,
             params,
         };
         ring.enter(0, None).map_err(refused_call)?;

@@ -109,12 +109,10 @@ fn completions_are_taken_before_a_busy_call_is_made_again() {
     assert!(found.iter().copied().eq(2..20), "{found:?}");
 }
 
-/// The kernel reports lost completions once, also to a wait that has nothing to submit.
-#[test]
-fn a_wait_without_limit_reports_what_was_lost() {
-    let Some(mut backend) = backend(8) else {
-        return;
-    };
+/// Makes a backend with an edge, and loses the edge's completion. Returns also the two ends of the
+/// watched connection.
+fn backend_that_loses_an_edge() -> Option<(IoUring, UnixStream, UnixStream)> {
+    let mut backend = backend(8)?;
     let (mut near, far) = pair();
     backend.add(&registration(&far, Mode::Edge)).expect("add");
     let mut events = Events::bounded(8);
@@ -129,8 +127,36 @@ fn a_wait_without_limit_reports_what_was_lost() {
         backend.ring.drop_first();
     }
     backend.ring.refusals = vec![Errno::BADR];
+    Some((backend, near, far))
+}
+
+/// The kernel reports lost completions once, also to a wait that has nothing to submit.
+#[test]
+fn a_wait_without_limit_reports_what_was_lost() {
+    let Some((mut backend, _near, _far)) = backend_that_loses_an_edge() else {
+        return;
+    };
+    let mut events = Events::bounded(8);
     // Without this, a wait that loses the edge would never end.
     backend.waker().wake();
     backend.wait((&mut events).into(), None).expect("a wait");
     assert_eq!(events.len(), 1);
+}
+
+#[test]
+fn what_was_lost_is_reported_once_a_new_ring_can_be_opened() {
+    for timeout in [None, NOW] {
+        let Some((mut backend, _near, _far)) = backend_that_loses_an_edge() else {
+            return;
+        };
+        backend.ring.next_refusals = 2;
+        let mut events = Events::bounded(8);
+        backend.waker().wake();
+        for _ in 0..2 {
+            let refused = backend.wait((&mut events).into(), timeout);
+            assert!(refused.is_err(), "{timeout:?}");
+        }
+        backend.wait((&mut events).into(), timeout).expect("a wait");
+        assert_eq!(events.len(), 1, "{timeout:?}");
+    }
 }
