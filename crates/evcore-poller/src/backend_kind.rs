@@ -36,7 +36,7 @@ use std::fmt;
 /// | closed without `remove` | silent | silent | silent, or one error event | silent, or one error event | one error event | one error event | the file stays open; silent, or one error event |
 /// | closed without `remove`, and its number reused | silent | silent | perhaps watched by mistake | perhaps watched by mistake | watched by mistake | watched by mistake | perhaps watched by mistake |
 /// | `remove_before_close`, but a duplicate is open | its stale events are dropped; the first wait with only such events registers all descriptors anew | silent | silent | silent | silent | silent | silent; the removal costs a call |
-/// | timeouts | ns below 1 s (`epoll_pwait2`, unless whole ms suffice), else ms, rounded up | ns | ns | ms, rounded up; at least a clock tick | ns on Linux and FreeBSD (`ppoll`), else ms, rounded up | ns on Linux, else µs, rounded up | ns |
+/// | timeouts | ns below 1 s (`epoll_pwait2`, unless whole ms suffice), else ms, rounded up | ns | ns; at least a clock tick ⁹ | ms, rounded up; at least a clock tick | ns on Linux and FreeBSD (`ppoll`), else ms, rounded up | ns on Linux, else µs, rounded up | ns |
 /// | `Mode::Exclusive` | yes ³ | refused | refused | refused | refused | refused | refused |
 ///
 /// 1. These backends were never run on their systems, because no such kernel was at hand. They are
@@ -60,6 +60,7 @@ use std::fmt;
 ///    has moved to another thread, its next wait registers everything anew.
 /// 8. An `Edge` is a hint: it may report data that was read, or room that was used, before the
 ///    wait.
+/// 9. A wait ends early if the wall clock is set meanwhile (illumos' `port_getn`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum BackendKind {

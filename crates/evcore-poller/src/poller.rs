@@ -230,6 +230,7 @@ impl Poller {
         // `and` evaluates both sides, so the key is unregistered in a forked child too.
         let row = self.fork_guard.check().and(self.take(key))?;
         if !row.is_in_backend() {
+            self.forget_empty(|| row.known(key));
             return Ok(());
         }
         let old = row.known(key);
@@ -256,8 +257,20 @@ impl Poller {
         if row.is_in_backend() {
             self.backend.remove_before_close(|| row.known(key));
             self.registry.expect_stale();
+        } else {
+            self.forget_empty(|| row.known(key));
         }
         Ok(())
+    }
+
+    /// Makes the backend forget a registration with an empty interest, to which a batched change of
+    /// the interest may still belong. Otherwise a later wait would make that change for the next
+    /// registration of the descriptor.
+    #[cold]
+    fn forget_empty(&mut self, old: impl FnOnce() -> Registration) {
+        if self.registry.capabilities().batches_changes {
+            self.backend.remove_before_close(old);
+        }
     }
 
     /// Waits until something is ready, a [`Waker`] is used, or `timeout` has passed (`None`:
@@ -269,11 +282,12 @@ impl Poller {
     /// wake-ups, including those that do not fit into `events`. A signal does not end the wait,
     /// unless the buffer is [raw](Events::raw).
     ///
-    /// A wait without an event or a wake never ends before its timeout, with one exception. It ends
-    /// early if the kernel still reports a file that was [removed before a
-    /// close](Self::remove_before_close), and the kernel refuses a new epoll descriptor with which
-    /// to register everything anew. A later wait reports the events that do not fit into `events`.
-    /// If changes were refused, refusals and ready descriptors come first in alternate waits.
+    /// A wait without an event or a wake never ends before its timeout, with two exceptions. On
+    /// event ports, it ends early if the wall clock is set. On epoll, it ends early if the kernel
+    /// still reports a file that was [removed before a close](Self::remove_before_close), and the
+    /// kernel refuses a new epoll descriptor with which to register everything anew. A later wait
+    /// reports the events that do not fit into `events`. If changes were refused, refusals and
+    /// ready descriptors come first in alternate waits.
     ///
     /// # Errors
     ///

@@ -38,7 +38,9 @@ use crate::{
 /// - Dropping the scheduler waits for the running job, drops the others, and joins the thread. If a
 ///   job drops the scheduler, the drop does not wait, and the thread ends after that job.
 ///
-/// Times are monotonic ([`Instant`]), so a change of the wall clock does not move a job.
+/// Times are monotonic ([`Instant`]), so a change of the wall clock does not move a job. (On
+/// Apple systems, a job may be late if the wall clock is set back, because `parking_lot` waits by
+/// that clock there; not run here.)
 /// A job more than 584 years ahead never runs.
 ///
 /// # Example

@@ -45,7 +45,7 @@ const FAR: u8 = Overdue::HEAPS;
 ///
 /// [`next_deadline`](TimerQueue::next_deadline) may be early, which costs one wake for each of
 /// three levels, one for each 64 slots that timers have left, and one if the earliest timer was
-/// armed again to a later deadline. It is never late.
+/// armed again to a later deadline, or was the only one and was disarmed. It is never late.
 ///
 /// # Cost
 ///

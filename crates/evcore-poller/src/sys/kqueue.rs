@@ -36,7 +36,8 @@
 //!   descriptor.
 //! - A knote without a registration is a stray: its descriptor was removed before a close, and not
 //!   closed. It is dropped when it reports. The wait then goes on, or returns
-//!   [`Error::Interrupted`], so that the poller waits again for the time that is left.
+//!   [`Error::Interrupted`], so that the poller waits again for the time that is left. Adding an
+//!   existing knote does not change its mode, so `add` drops strays first, in the same call.
 //!
 //! Differences from epoll: `WRITE_CLOSED` needs an interest in writing. The error of a UDP socket,
 //! which can still receive, is only readiness. A regular file is readable until its end.
@@ -76,7 +77,7 @@ mod system;
 #[cfg(all(test, target_os = "linux"))]
 mod tests;
 
-use kernel::{Change, Kernel, flag};
+use kernel::{Change, Kernel, filters, flag};
 use registrations::{Table, drops, id_of, makes};
 
 /// The id of the waker's events. It is above `MAX_ID`.
@@ -90,6 +91,9 @@ pub(super) struct Kqueue<K> {
     changes: Vec<Change>,
     /// True if the next wait with answers to changes reports them after the ready descriptors.
     ready_first: bool,
+    /// True once a registration has ended without a removal of its knotes. If its descriptor was
+    /// not closed, the knotes exist, and the kernel would keep their mode.
+    may_have_strays: bool,
 }
 
 #[cfg(any(
@@ -112,6 +116,7 @@ impl<K: Kernel> Kqueue<K> {
             table: Table::default(),
             changes: Vec::new(),
             ready_first: false,
+            may_have_strays: false,
         };
         let fd = kqueue.wake.as_fd().as_raw_fd();
         // The mode is `Level`, since the waker is drained anyway. Bytes that a drain leaves are
@@ -125,6 +130,15 @@ impl<K: Kernel> Kqueue<K> {
     /// Applies changes now, each independently of the others, and returns the first refusal. A pipe
     /// without a reader is not a refusal.
     fn apply(&mut self, changes: impl Iterator<Item = Change>) -> Result<Applied, Errno> {
+        self.apply_behind(0, changes)
+    }
+
+    /// Does the same as [`apply`](Self::apply), but ignores refusals of the first changes.
+    fn apply_behind(
+        &mut self,
+        ignored: usize,
+        changes: impl Iterator<Item = Change>,
+    ) -> Result<Applied, Errno> {
         self.changes.extend(changes.map(with_receipt));
         let count = self.changes.len();
         let result = self
@@ -132,7 +146,8 @@ impl<K: Kernel> Kqueue<K> {
             .kevent(&self.changes, count, Some(Duration::ZERO));
         self.changes.clear();
         let mut applied = Applied::default();
-        for index in 0..result? {
+        // The receipts are in the order of the changes.
+        for index in ignored..result? {
             let event = self.kernel.event(index);
             if event.is_broken_pipe() {
                 applied.is_broken_pipe = true;
@@ -204,7 +219,14 @@ impl<K: Kernel> Backend for Kqueue<K> {
 
     fn add(&mut self, new: &Registration) -> Result<()> {
         refuse_priority(new)?;
-        match self.apply(makes(new.fd, id_of(new), new.interest, new.mode)) {
+        let (fd, id) = (new.fd, id_of(new));
+        let strays = match self.may_have_strays {
+            true => Interest::BOTH,
+            false => Interest::NONE,
+        };
+        let dropped = filters(strays).count();
+        let changes = drops(fd, id, strays).chain(makes(fd, id, new.interest, new.mode));
+        match self.apply_behind(dropped, changes) {
             Ok(applied) => {
                 self.table.enter(new);
                 if applied.is_broken_pipe {
@@ -250,6 +272,7 @@ impl<K: Kernel> Backend for Kqueue<K> {
     /// Makes no call, because the kernel drops the knotes of a descriptor that is closed.
     fn remove_before_close(&mut self, old: &Registration) {
         self.table.leave(old);
+        self.may_have_strays = true;
     }
 
     fn wait(&mut self, mut events: EventSink<'_>, timeout: Option<Duration>) -> Result<()> {

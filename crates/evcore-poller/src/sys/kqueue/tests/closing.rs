@@ -34,6 +34,44 @@ fn a_stray_does_not_make_the_loop_spin() {
     assert_eq!(fixture.kernel().queue.knotes(), []);
 }
 
+/// The kernel does not change the mode of a knote that exists.
+#[test]
+fn a_descriptor_that_was_not_closed_gets_the_mode_of_its_new_registration() {
+    for (first, second) in [
+        (Mode::Edge, Mode::Level),
+        (Mode::Oneshot, Mode::Level),
+        (Mode::Level, Mode::Edge),
+    ] {
+        let mut fixture = fixture();
+        fixture.add(A, 1, Interest::READ, first);
+        fixture.remove_before_close(1);
+        fixture.add(A, 2, Interest::READ, second);
+        fixture.raise(A, IN);
+        assert_eq!(fixture.wait(), [(2, Ready::READABLE)]);
+        let reports_again = fixture.wait() == [(2, Ready::READABLE)];
+        assert_eq!(reports_again, second == Mode::Level, "after {first:?}");
+    }
+}
+
+#[test]
+fn a_removed_registration_with_pending_changes_takes_no_knote_of_the_next_one() {
+    for closes in [true, false] {
+        let mut fixture = fixture();
+        fixture.add(A, 1, Interest::READ, Mode::Level);
+        fixture.modify(1, Interest::NONE);
+        fixture.kernel().ends = [Some(Errno::NOMEM)].into();
+        assert!(fixture.try_wait(None).is_err());
+        match closes {
+            true => fixture.remove_before_close(1),
+            false => fixture.remove(1),
+        }
+        fixture.add(A, 2, Interest::READ, Mode::Level);
+        assert_eq!(fixture.wait(), []);
+        fixture.raise(A, IN);
+        assert_eq!(fixture.wait(), [(2, Ready::READABLE)], "{closes}");
+    }
+}
+
 #[test]
 fn a_stray_is_reported_under_no_key() {
     let mut fixture = fixture();
