@@ -7,6 +7,7 @@ use std::{
 };
 
 use evcore_tests::{PATIENCE, Server, example};
+use rustix::process::Signal;
 
 use super::{bytes, connect, read_back, sends_before_it_reads};
 
@@ -78,4 +79,25 @@ fn a_busy_client_outlives_the_timeout_of_one_request() {
         );
         last = Instant::now();
     }
+}
+
+#[test]
+fn term_closes_idle_clients_and_lets_others_finish() {
+    let mut server = start("60", "60");
+    let idle = connect(server.address());
+    let mut busy = connect(server.address());
+    busy.write_all(b"half ").expect("it is open");
+    // An answer shows that the server has both clients, and the half line.
+    let mut other = connect(server.address());
+    other.write_all(b"line\n").expect("it is open");
+    other.read_exact(&mut [0; 5]).expect("an answer");
+    server.signal(Signal::TERM);
+    for idle in [idle, other] {
+        read_back(&idle, &[]).expect("the end");
+    }
+    busy.write_all(b"a line\n").expect("it is open");
+    let mut answer = String::new();
+    busy.read_to_string(&mut answer).expect("the end");
+    assert_eq!(answer, "half a line\n");
+    assert!(server.wait().success());
 }

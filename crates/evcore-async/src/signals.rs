@@ -39,7 +39,8 @@ pub struct Signals {
 }
 
 impl Signals {
-    /// Begins to receive a signal.
+    /// Begins to receive a signal, by its number. The crates `signal-hook` and `libc` name the
+    /// numbers.
     ///
     /// # Errors
     ///

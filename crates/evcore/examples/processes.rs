@@ -15,12 +15,17 @@ use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
 use std::process::{Child, Command};
 use std::{env, error::Error, io, io::Read, os::fd::OwnedFd, os::unix::net::UnixStream};
 
-/// Makes a signal a step of the loop, by a stream that becomes readable.
+/// Makes a signal a step of the loop, by a stream that becomes readable. A shutdown waits for the
+/// ends of children, and for no other signal.
 fn watch_signal(ev: &mut EventLoop, signal: i32) -> io::Result<(Token, UnixStream)> {
     let (stream, handler) = UnixStream::pair()?;
     signal_hook::low_level::pipe::register(signal, handler)?; // the handler writes a byte
     stream.set_nonblocking(true)?;
-    Ok((ev.add(&stream, Interest::READ, Mode::Level)?, stream))
+    let token = match signal {
+        SIGCHLD => ev.add(&stream, Interest::READ, Mode::Level)?,
+        _ => ev.add_background(&stream)?,
+    };
+    Ok((token, stream))
 }
 
 /// A child, its command, and its pidfd, which stays open as long as the loop watches it.

@@ -3,12 +3,19 @@
 //! A client may be idle for 60 seconds, which means that it sends nothing, or does not read its
 //! answers. A request, which is a line, has to be complete 5 seconds after its first byte. So a
 //! client that sends single bytes cannot hold a connection for long.
+//!
+//! TERM stops the server gracefully: idle clients are closed after a second, and the others can
+//! finish their requests within 10 seconds.
 use evcore::{Connections, EdgeStream, EventLoop, Listener, SendBuffer, Step, Timer};
-use std::{env, error::Error, io, io::ErrorKind, time::Duration};
+use signal_hook::consts::SIGTERM;
+use std::os::unix::net::UnixStream;
+use std::{env, error::Error, io, io::ErrorKind, io::Read, time::Duration};
 
 /// Each connection has two timers, for any purpose.
 const IDLE: Timer = Timer::new(0);
 const REQUEST: Timer = Timer::new(1);
+/// The time that busy clients have when the server stops.
+const STOP: Duration = Duration::from_secs(10);
 /// The longest request, in bytes.
 const LONGEST: usize = 8 * 1024;
 
@@ -23,6 +30,10 @@ impl Client {
             request: Vec::new(),
             answers: SendBuffer::bounded(2 * LONGEST), // it is empty when a request is received
         }
+    }
+
+    fn is_idle(&self) -> bool {
+        self.request.is_empty() && self.answers.is_empty()
     }
 
     /// Sends all answers and then reads, again and again until a call would block. The end of the
@@ -74,6 +85,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     eprintln!("listening on {}", listener.local_addr());
     let mut clients = Connections::new();
     let mut ev = EventLoop::builder().listener(listener).build()?;
+    let (mut signals, handler) = UnixStream::pair()?;
+    signals.set_nonblocking(true)?;
+    signal_hook::low_level::pipe::register(SIGTERM, handler)?; // the handler writes a byte
+    let stops = ev.add_background(&signals)?; // keeps no shutdown waiting
     while ev.wait()? {
         while let Some(step) = ev.next_step() {
             match step {
@@ -81,7 +96,12 @@ fn main() -> Result<(), Box<dyn Error>> {
                     // If this fails, the stream is dropped, which closes it.
                     if let Ok(token) = clients.add(&mut ev, new.stream, Client::new()) {
                         ev.arm(token, IDLE, idle);
+                        ev.set_idle(token);
                     }
+                }
+                Step::Ready(token, _) if token == stops => {
+                    while signals.read(&mut [0; 64]).is_ok() {} // until it would block
+                    ev.shutdown(STOP);
                 }
                 Step::Ready(token, ready) => {
                     let (stream, client) = clients.ready(token, ready).expect("it is open");
@@ -90,6 +110,10 @@ fn main() -> Result<(), Box<dyn Error>> {
                         clients.close(&mut ev, token); // no step carries this token any more
                     } else {
                         ev.arm(token, IDLE, idle); // the client has sent or read something
+                        let _ = match client.is_idle() {
+                            true => ev.set_idle(token),
+                            false => ev.set_busy(token),
+                        };
                     }
                 }
                 Step::Expired(token, _) | Step::Evict(token) => _ = clients.close(&mut ev, token),

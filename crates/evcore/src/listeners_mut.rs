@@ -42,6 +42,9 @@ impl<L: Acceptor> ListenersMut<'_, L> {
     /// lost before they were accepted. The listener is suspended for half a second and then tried
     /// again. The other listeners and all connections go on.
     ///
+    /// A lack of descriptors is not such an error: accepting pauses, and
+    /// [`Stats::accept_pauses`](crate::Stats::accept_pauses) counts it.
+    ///
     /// Call this after the steps of a turn. The loop keeps the latest error of each listener;
     /// [`Stats::listener_errors`](crate::Stats::listener_errors) counts all of them.
     ///
