@@ -66,7 +66,7 @@ fn enough_descriptors_to_start_are_enough_to_reload() {
         let server = Server::start_limited(least, setup);
         server.signal(Signal::HUP);
         eventually(&format!("{setup:?} reloads"), || {
-            server.log().contains("reload: Done")
+            server.log().contains("reload: the new workers serve")
         });
         assert_eq!(server.connect().get("/").status, 200, "{setup:?}");
     }
@@ -90,7 +90,7 @@ fn a_worker_that_cannot_be_started_is_logged_and_retried() {
             status.writing == reloads as u64 + 1
         });
         server.signal(Signal::HUP);
-        wait_for_log("reload: Done", reloads);
+        wait_for_log("reload: the new workers serve", reloads);
         kept_busy.push((client, old));
     }
     let (mut client, _) = connect_to_new_worker(&server, &kept_busy);
@@ -103,7 +103,7 @@ fn a_worker_that_cannot_be_started_is_logged_and_retried() {
     for (_, old) in kept_busy {
         signal_to(old, Signal::KILL);
     }
-    wait_for_log("reload: Done", 3);
+    wait_for_log("reload: the new workers serve", 3);
 }
 
 /// Connects to a worker other than these, and returns its process id. (The last worker that was
@@ -138,7 +138,11 @@ fn the_least_number_of_descriptors_lets_a_client_move() {
         for reloads in 1..=3 {
             server.signal(Signal::HUP);
             eventually("the client has moved", || {
-                server.log().matches("reload: Done").count() == reloads
+                server
+                    .log()
+                    .matches("reload: the new workers serve")
+                    .count()
+                    == reloads
                     && client.get("/worker").text() != old
             });
         }

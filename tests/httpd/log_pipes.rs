@@ -142,7 +142,7 @@ fn a_worker_starts_although_the_log_pipe_has_no_reader() {
         } else {
             server.signal(signal);
             eventually("the server reloads", || {
-                server.log().contains("reload: Done")
+                server.log().contains("reload: the new workers serve")
             });
         }
         assert_eq!(server.connect().get("/unread").status, 404);

@@ -99,7 +99,9 @@ fn an_unexpected_exit_with_status_0_is_logged() {
     });
     // A requested end is not logged.
     server.signal(Signal::HUP);
-    eventually("it reloads", || server.log().contains("reload: Done"));
+    eventually("it reloads", || {
+        server.log().contains("reload: the new workers serve")
+    });
     server.signal(Signal::QUIT);
     assert!(server.wait().success());
     assert_eq!(server.log().matches("ended").count(), 1, "{}", server.log());

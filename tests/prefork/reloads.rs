@@ -121,7 +121,11 @@ fn reloads_lose_no_request_of_a_busy_client() {
                     server.signal(Signal::HUP);
                     eventually("the reload is done", || {
                         let lost = clients.iter().any(|client| client.is_finished());
-                        lost || server.log().matches("reload: Done").count() == done
+                        lost || server
+                            .log()
+                            .matches("reload: the new workers serve")
+                            .count()
+                            == done
                     });
                 }
                 drop(end);
@@ -157,7 +161,9 @@ fn a_signal_right_after_the_announcement_is_handled() {
             let server = Server::start(&workers);
             server.signal(Signal::HUP);
             assert_eq!(server.connect().get("/").status, 200);
-            eventually("it reloads", || server.log().contains("reload: Done"));
+            eventually("it reloads", || {
+                server.log().contains("reload: the new workers serve")
+            });
         }
     }
 }
@@ -186,7 +192,9 @@ fn a_signal_right_after_the_pid_file_appears_is_handled() {
                 Server::start(&[option, workers, "--pid", path])
             });
             if signal == Signal::HUP {
-                eventually("it reloads", || server.log().contains("reload: Done"));
+                eventually("it reloads", || {
+                    server.log().contains("reload: the new workers serve")
+                });
                 server.signal(Signal::QUIT);
             }
             assert!(server.wait().success());
@@ -236,7 +244,9 @@ fn a_reload_waits_for_a_worker_that_starts_slowly() {
     ];
     let _strace = Strace::attach(server.pid(), &delay);
     server.signal(Signal::HUP);
-    eventually("the reload", || server.log().contains("reload: Done"));
+    eventually("the reload", || {
+        server.log().contains("reload: the new workers serve")
+    });
     let new = server
         .worker_pids()
         .into_iter()
@@ -446,7 +456,7 @@ impl Drop for KilledOnDrop {
 fn stuck_threads_are_logged_and_reloads_are_refused() {
     let options = ["--threads", "1", "--shutdown-timeout", "20"];
     let server = Server::start(&options);
-    let is_refused = || server.log().contains("reload: Stuck: no new workers");
+    let is_refused = || server.log().contains("reload: no new workers");
     let mut blocked = Vec::new();
     // The fourth reload is refused, or a later one if a request comes too late to block its thread.
     for reloads in 1.. {
@@ -456,7 +466,12 @@ fn stuck_threads_are_logged_and_reloads_are_refused() {
         blocked.push(client);
         server.signal(Signal::HUP);
         eventually("it reloads or refuses", || {
-            is_refused() || server.log().matches("reload: Done").count() == reloads
+            is_refused()
+                || server
+                    .log()
+                    .matches("reload: the new workers serve")
+                    .count()
+                    == reloads
         });
         if is_refused() {
             break;

@@ -166,7 +166,11 @@ fn reloads_lose_nothing(load: impl Fn(SocketAddr) -> Option<Receiver<HttpReport>
                 reloads += 1;
                 server.signal(Signal::HUP);
                 eventually("the reload is done", || {
-                    server.log().matches("reload: Done").count() == reloads
+                    server
+                        .log()
+                        .matches("reload: the new workers serve")
+                        .count()
+                        == reloads
                 });
                 reloads
             },

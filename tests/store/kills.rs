@@ -225,7 +225,11 @@ fn a_kill_during_a_reload_loses_only_clients_of_the_dead() {
         if round % 3 > 0 {
             let done = round + 1;
             eventually("the new workers serve", || {
-                server.log().matches("reload: Done").count() == done
+                server
+                    .log()
+                    .matches("reload: the new workers serve")
+                    .count()
+                    == done
             });
         }
         let _ = try_signal_to(victim, Signal::KILL);

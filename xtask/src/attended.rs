@@ -2,7 +2,7 @@
 //! release builds, and the soak, in a debug build, which has assertions.
 
 use crate::Result;
-use crate::command::run_attended;
+use crate::command::{become_command, run_attended};
 use crate::workspace::{Workspace, target_dir};
 
 /// Runs the benchmarks, and writes their page. `words` are the arguments of `evcore-bench run`.
@@ -12,7 +12,7 @@ pub(crate) fn bench(workspace: &Workspace, words: &[&str]) -> Result {
 }
 
 pub(crate) fn demo() -> Result {
-    run_attended("cargo run --release --bin httpd -- --demo --workers 4")
+    become_command("cargo run --release --bin httpd -- --demo --workers 4")
 }
 
 pub(crate) fn screenshots(workspace: &Workspace) -> Result {

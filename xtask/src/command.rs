@@ -6,6 +6,7 @@ use std::env;
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::Write;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{self, Command, Stdio};
 use std::sync::{LazyLock, mpsc};
@@ -123,6 +124,15 @@ pub(crate) fn run_attended(line: &str) -> Result {
         true => Ok(()),
         false => Err(format!("`{line}` failed").into()),
     }
+}
+
+/// Runs the line in place of this program, so that a signal for this process reaches it.
+///
+/// # Errors
+///
+/// The command cannot be started. Otherwise this does not return.
+pub(crate) fn become_command(line: &str) -> Result {
+    Err(command(line).exec().into())
 }
 
 /// Runs the line in `dir`. Returns its output, with the standard error at the end, and whether the

@@ -36,6 +36,37 @@ use crate::slot::{Event, Slot};
 /// # Ok::<(), evcore_async::Error>(())
 /// ```
 ///
+/// A server stops accepting, and then its future waits without end, so that its clients can finish
+/// until the shutdown is complete:
+///
+/// ```
+/// use evcore_async::{Error, Runtime, TcpListener, TcpStream, handle, shutting_down, spawn_local};
+/// use futures_lite::future::or;
+/// use std::{future::pending, io, time::Duration};
+///
+/// async fn greet(stream: TcpStream) -> io::Result<()> {
+///     stream.write_all(b"hello\n").await
+/// }
+///
+/// async fn accept(listener: TcpListener) -> io::Result<()> {
+///     loop {
+///         let (stream, _peer) = listener.accept().await?;
+///         drop(spawn_local(greet(stream)));
+///     }
+/// }
+///
+/// let mut runtime = Runtime::new()?;
+/// let stopped = runtime.block_on(async {
+///     let listener = TcpListener::bind("127.0.0.1:0")?;
+///     handle().shutdown(Duration::from_secs(30)); // a program does this at a signal
+///     let stops = async { Ok(shutting_down().await) };
+///     or(accept(listener), stops).await?; // drops the listener
+///     pending::<io::Result<()>>().await
+/// });
+/// assert!(matches!(stopped, Err(Error::ShutDown)), "all clients have ended");
+/// # Ok::<(), Error>(())
+/// ```
+///
 /// # Panics
 ///
 /// A poll outside a runtime panics. So does a poll in another runtime than that of the first poll,

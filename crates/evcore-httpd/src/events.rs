@@ -130,7 +130,7 @@ impl Events {
     }
 
     fn on_reload(&self, reload: Reload) {
-        let line = format_args!("httpd: reload: {reload:?}: {reload}");
+        let line = format_args!("httpd: reload: {reload}");
         if reload == Reload::Done {
             self.scoreboard.count(Number::Reloads, 1);
         }

@@ -213,7 +213,8 @@ impl Server {
     /// state of bytes, which the program makes and understands. `version` is the version of these
     /// bytes. Connections move only to workers of the same version.
     ///
-    /// This is for worker processes on Linux. On other systems [`run`](Self::run) returns an error.
+    /// The master needs twelve more descriptors for each worker, and each worker six for each
+    /// worker and thirteen more. This is for worker processes on Linux. On other systems [`run`](Self::run) returns an error.
     /// Worker threads keep their connections, and so does the worker of
     /// [`run_here`](Self::run_here).
     pub fn handover(mut self, version: u32) -> Self {

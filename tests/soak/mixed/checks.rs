@@ -25,12 +25,12 @@ const LINES_OF_A_KILL: u64 = 64 * 1024 / 60;
 /// Beginnings of the lines that a server may log, besides the deaths of workers.
 const EXPECTED_LINES: [&str; 5] = [
     "listening on ",
-    "httpd: reload: Started",
+    "httpd: reload: new workers are being started",
     RELOADED,
     "httpd: the new binary is about to be started",
     UPGRADED,
 ];
-const RELOADED: &str = "httpd: reload: Done";
+const RELOADED: &str = "httpd: reload: the new workers serve";
 const UPGRADED: &str = "httpd: the new binary is process";
 
 /// The baselines of the checks of one server.
