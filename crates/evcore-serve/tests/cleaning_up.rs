@@ -17,7 +17,7 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = env::args().skip(1).collect();
     let name = "a_worker_that_cleans_up_after_its_last_turn_does_not_hang";
     let test: fn() = a_worker_that_cleans_up_after_its_last_turn_does_not_hang;
-    evcore_testing::run_named_tests([(name, test)].into_iter(), &arguments)
+    evcore_testing::run_named_tests([(name, test)], &arguments)
 }
 
 fn a_worker_that_cleans_up_after_its_last_turn_does_not_hang() {
