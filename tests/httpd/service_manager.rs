@@ -97,7 +97,7 @@ fn a_reload_that_is_stuck_is_reported_as_begun_and_ended() {
     let options = ["--threads", "1", "--shutdown-timeout", "20"];
     let server = Server::from_command(manager.command(&options), 1);
     manager.expect("READY", "1");
-    let is_refused = || server.log().contains("reload: no new workers");
+    let is_refused = || server.log().contains("reload: no new workers:");
     let mut blocked = Vec::new();
     // A request that comes too late blocks no thread, so several reloads may be needed.
     for reloads in 1.. {

@@ -120,13 +120,6 @@ fn a_new_binary_inherits_a_passed_socket() {
     command.args(["--workers", "1", "--pid"]).arg(&pid_file);
     let mut server = Server::from_command(command, 1);
     let new = upgrade(&server, &pid_file);
-    #[cfg(target_os = "linux")] // where /proc has the variables of a process
-    {
-        let environment = std::fs::read(format!("/proc/{new}/environ")).expect("it runs");
-        let for_process = format!("LISTEN_PID={}", server.pid());
-        let mut variables = environment.split(|byte| *byte == 0);
-        assert!(variables.any(|variable| variable == for_process.as_bytes()));
-    }
     let log = server.log();
     let announced = format!("listening on unix:{}\n", path.display());
     assert!(!log.contains("no longer listening"), "{log}");
@@ -136,11 +129,23 @@ fn a_new_binary_inherits_a_passed_socket() {
     eventually("the new binary answers", || {
         answer().is_ok_and(|answer| answer.status == 200)
     });
-    signal_to(new, Signal::TERM);
+    let newest = upgrade_from(new, &pid_file);
+    #[cfg(target_os = "linux")] // where /proc has the variables of a process
+    {
+        let environment = std::fs::read(format!("/proc/{newest}/environ")).expect("it runs");
+        let for_process = format!("LISTEN_PID={new}");
+        let mut variables = environment.split(|byte| *byte == 0);
+        assert!(
+            variables.any(|variable| variable == for_process.as_bytes()),
+            "not that of the first binary, whose number the newest may get"
+        );
+    }
+    signal_to(new, Signal::QUIT);
+    signal_to(newest, Signal::TERM);
     eventually("the new binary has ended", || !pid_file.exists());
     assert!(path.exists(), "the service manager removes it");
-    eventually("both have logged the address", || {
-        server.log().matches(&announced).count() == 2
+    eventually("all have logged the address", || {
+        server.log().matches(&announced).count() == 3
     });
 }
 
@@ -193,8 +198,11 @@ fn a_passed_file_other_than_a_socket_is_an_error_of_one_line() {
 }
 
 pub(super) fn upgrade(server: &Server, pid_file: &Path) -> u32 {
-    let old = server.pid();
-    server.signal(Signal::USR2);
+    upgrade_from(server.pid(), pid_file)
+}
+
+fn upgrade_from(old: u32, pid_file: &Path) -> u32 {
+    signal_to(old, Signal::USR2);
     let mut new = old;
     eventually("the new binary serves", || {
         let text = std::fs::read_to_string(pid_file).unwrap_or_default();

@@ -456,7 +456,7 @@ impl Drop for KilledOnDrop {
 fn stuck_threads_are_logged_and_reloads_are_refused() {
     let options = ["--threads", "1", "--shutdown-timeout", "20"];
     let server = Server::start(&options);
-    let is_refused = || server.log().contains("reload: no new workers");
+    let is_refused = || server.log().contains("reload: no new workers:");
     let mut blocked = Vec::new();
     // The fourth reload is refused, or a later one if a request comes too late to block its thread.
     for reloads in 1.. {

@@ -1,5 +1,6 @@
 //! Accepting, one client at a time.
 
+use std::cell::Cell;
 use std::fmt;
 use std::future::poll_fn;
 use std::io;
@@ -107,7 +108,7 @@ impl<L: Acceptor<Stream: Transport>> Listener<L> {
     /// Outside a runtime.
     pub async fn accept(&self) -> io::Result<(Stream<L::Stream>, Address)> {
         let place = self.watched.shared().awaiting_room.place();
-        let mut aborted = 0;
+        let aborted = Cell::new(0);
         loop {
             // The timeout limits each wait, because the end of a connection that is not this
             // executor's wakes no task.
@@ -120,7 +121,13 @@ impl<L: Acceptor<Stream: Transport>> Listener<L> {
                 if context::with(|lent| lent.is_full()) {
                     return Poll::Ready(Ok(Accept::WouldBlock));
                 }
-                self.watched.poll_read_with(cx, accept)
+                self.watched.poll_read_with(cx, |listener| {
+                    let accepted = accept(listener);
+                    if is_blocked(&accepted) {
+                        aborted.set(0); // the lost clients were not so many in a row
+                    }
+                    accepted
+                })
             });
             match accepted.await? {
                 Accept::Connection(stream, peer) => match Stream::new(stream) {
@@ -128,12 +135,12 @@ impl<L: Acceptor<Stream: Transport>> Listener<L> {
                     Err(_) => sleep(Backoff::PAUSE).await,
                 },
                 Accept::Exhausted(_) => sleep(Backoff::PAUSE).await,
-                Accept::Aborted => aborted += 1,
+                Accept::Aborted => aborted.set(aborted.get() + 1),
                 Accept::WouldBlock => {} // there is no room
             }
-            if aborted == ABORTED_MAX {
+            if aborted.get() == ABORTED_MAX {
                 sleep(Backoff::PAUSE).await;
-                let connections = aborted;
+                let connections = aborted.get();
                 return Err(evcore::Error::Aborted { connections }.into());
             }
         }
@@ -152,6 +159,10 @@ fn poll_room(place: &Place<'_>, cx: &mut Context<'_>) -> Poll<()> {
         return Poll::Pending;
     }
     Poll::Ready(())
+}
+
+fn is_blocked<T>(result: &io::Result<T>) -> bool {
+    matches!(result, Err(error) if error.kind() == io::ErrorKind::WouldBlock)
 }
 
 /// Accepts a client, with `WouldBlock` as an error, because [`Watched`] waits on that error.

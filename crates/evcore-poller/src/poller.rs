@@ -230,7 +230,11 @@ impl Poller {
         // `and` evaluates both sides, so the key is unregistered in a forked child too.
         let row = self.fork_guard.check().and(self.take(key))?;
         if !row.is_in_backend() {
-            self.forget_empty(|| row.known(key));
+            if self.registry.capabilities().batches_changes {
+                // A change that the backend has not made yet must not reach a later registration of
+                // this descriptor.
+                let _ = self.backend.remove(&row.known(key));
+            }
             return Ok(());
         }
         let old = row.known(key);
@@ -257,20 +261,11 @@ impl Poller {
         if row.is_in_backend() {
             self.backend.remove_before_close(|| row.known(key));
             self.registry.expect_stale();
-        } else {
-            self.forget_empty(|| row.known(key));
+        } else if self.registry.capabilities().batches_changes {
+            // As in `remove`.
+            self.backend.remove_before_close(|| row.known(key));
         }
         Ok(())
-    }
-
-    /// Makes the backend forget a registration with an empty interest, to which a batched change of
-    /// the interest may still belong. Otherwise a later wait would make that change for the next
-    /// registration of the descriptor.
-    #[cold]
-    fn forget_empty(&mut self, old: impl FnOnce() -> Registration) {
-        if self.registry.capabilities().batches_changes {
-            self.backend.remove_before_close(old);
-        }
     }
 
     /// Waits until something is ready, a [`Waker`] is used, or `timeout` has passed (`None`:

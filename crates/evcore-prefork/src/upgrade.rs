@@ -45,6 +45,9 @@ const MAILBOXES: &str = "EVCORE_MAILBOXES";
 /// The environment variable that holds the process id of the master that has started this binary.
 const PARENT: &str = "EVCORE_PARENT_BINARY";
 
+/// True once [`inherited`] has taken the descriptors, or has refused them.
+static INHERITED_TAKEN: AtomicBool = AtomicBool::new(false);
+
 /// The progress of an upgrade, as the hook [`on_upgrade`](crate::Supervisor::on_upgrade) gets it.
 ///
 /// ```
@@ -111,8 +114,7 @@ impl fmt::Display for Upgrade {
 /// # Ok::<(), std::io::Error>(())
 /// ```
 pub fn inherited() -> Result<Vec<OwnedFd>> {
-    static TAKEN: AtomicBool = AtomicBool::new(false);
-    take_inherited(INHERITED, &TAKEN)
+    take_inherited(INHERITED, &INHERITED_TAKEN)
 }
 
 /// Takes the mailboxes that this process inherits. The list is empty without mailboxes, and after
@@ -121,7 +123,8 @@ pub(crate) fn inherited_mailboxes() -> Result<Vec<OwnedFd>> {
     static TAKEN: AtomicBool = AtomicBool::new(false);
     // A program that starts another one removes `INHERITED` only. Then the numbers in `MAILBOXES`
     // are not of that other program either.
-    if env::var_os(INHERITED).is_none() || TAKEN.load(Ordering::Acquire) {
+    let is_new_binary = env::var_os(INHERITED).is_some() || INHERITED_TAKEN.load(Ordering::Acquire);
+    if !is_new_binary || TAKEN.load(Ordering::Acquire) {
         return Ok(Vec::new());
     }
     take_inherited(MAILBOXES, &TAKEN)

@@ -2,7 +2,7 @@
 
 use std::io;
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Workers {
     Processes,
     /// The workers of `Server::run_parts`.

@@ -7,7 +7,7 @@ use std::{error, fmt, io, mem};
 use evcore::balancer::{Policy, WorkerGroup};
 use evcore::net::{Address, Error, ListenerOptions};
 use evcore::{Builder, Listener};
-use evcore_prefork::{Affinity, Outcome, Stop, Supervisor, close_stored_mailboxes};
+use evcore_prefork::{Affinity, Outcome, Stop, Supervisor};
 
 use crate::event::{Event, OnEvent};
 use crate::keeping;
@@ -189,10 +189,9 @@ impl Server {
     /// default, there is no such timeout.
     ///
     /// The killed worker is replaced, and its idle connections move to the replacement if there is
-    /// a [descriptor store](Self::descriptor_store). A time below 8 ms counts as 8 ms.
-    /// [`run_threads`](Self::run_threads) then returns an error, because a thread cannot be killed.
-    /// So do [`run_here`](Self::run_here) and [`run_parts`](Self::run_parts) with 0 workers, which
-    /// have no master.
+    /// a [descriptor store](Self::descriptor_store). A time below 8 ms counts as 8 ms. Without
+    /// processes that a master can kill, as with [`run_threads`](Self::run_threads) and
+    /// [`run_here`](Self::run_here), running the server then returns an error.
     pub fn hang_timeout(mut self, timeout: Duration) -> Self {
         self.hang_timeout = Some(timeout.max(Duration::from_millis(8)));
         self
@@ -213,10 +212,9 @@ impl Server {
     /// state of bytes, which the program makes and understands. `version` is the version of these
     /// bytes. Connections move only to workers of the same version.
     ///
-    /// The master needs twelve more descriptors for each worker, and each worker six for each
-    /// worker and thirteen more. This is for worker processes on Linux. On other systems [`run`](Self::run) returns an error.
-    /// Worker threads keep their connections, and so does the worker of
-    /// [`run_here`](Self::run_here).
+    /// The master needs twelve more descriptors for each worker. Each worker process needs thirteen
+    /// more, and six for each worker. This is for worker processes on Linux. On other systems
+    /// [`run`](Self::run) returns an error. Other workers keep their connections.
     pub fn handover(mut self, version: u32) -> Self {
         self.handover = Some(version);
         self
@@ -308,8 +306,7 @@ impl Server {
 
     /// Adds a function that the master calls at regular intervals, for the first time when one
     /// interval has passed. Each call wakes the master, which otherwise sleeps until something
-    /// happens. [`run_here`](Self::run_here), and [`run_parts`](Self::run_parts) with 0 workers,
-    /// have no master, and do not call the function.
+    /// happens. A server without a master, as in [`run_here`](Self::run_here), does not call it.
     ///
     /// # Panics
     ///
@@ -360,10 +357,10 @@ impl Server {
         self,
         work: impl FnOnce(Worker) -> Result<(), E>,
     ) -> io::Result<Outcome> {
-        self.check(Workers::Processes)?;
-        let (version, idle_state) = (self.handover, self.idle_state.clone());
-        let is_kept = self.is_kept();
-        let (mut supervisor, setup) = self.supervised()?;
+        let this = self.checked(Workers::Processes)?;
+        let (version, idle_state, is_kept) =
+            (this.handover, this.idle_state.clone(), this.is_kept());
+        let (mut supervisor, setup) = this.supervised()?;
         if let Some(version) = version {
             supervisor = supervisor.mailboxes();
             if is_kept {
@@ -401,13 +398,13 @@ impl Server {
         self,
         work: impl FnOnce(&mut Parts) -> Result<(), E>,
     ) -> io::Result<Outcome> {
-        self.check(match self.workers {
-            0 => Workers::Here,
-            _ => Workers::Parts,
-        })?;
-        if self.workers == 0 {
+        let this = match self.workers {
+            0 => self.checked(Workers::Here)?,
+            _ => self.checked(Workers::Parts)?,
+        };
+        if this.workers == 0 {
             let supervised = evcore_prefork::Worker::solo()?;
-            let Setup { listeners, loops } = self.setup(1)?;
+            let Setup { listeners, loops } = this.setup(1)?;
             let (ready, info) = (Arc::clone(&loops.on_event), supervised.info());
             let on_ready = Box::new(move || ready(Event::Ready(&info)));
             let mut parts = loops.parts(supervised, listeners.open, on_ready);
@@ -415,7 +412,7 @@ impl Server {
             let stop = parts.supervised.stop();
             return Ok(Outcome::Stopped(stop.unwrap_or(Stop::Graceful)));
         }
-        let (mut supervisor, setup) = self.supervised()?;
+        let (mut supervisor, setup) = this.supervised()?;
         for listener in setup.listeners.iter() {
             supervisor = supervisor.inherit(listener)?;
         }
@@ -439,8 +436,8 @@ impl Server {
         self,
         work: impl Fn(Worker) -> Result<(), E> + Send + Sync + 'static,
     ) -> io::Result<Outcome> {
-        self.check(Workers::Threads)?;
-        let (supervisor, setup) = self.supervised()?;
+        let this = self.checked(Workers::Threads)?;
+        let (supervisor, setup) = this.supervised()?;
         Ok(supervisor.run_threads(move |worker| {
             let listeners = setup.listeners.duplicate(worker.index().get());
             setup.loops.run(worker, listeners, &work)
@@ -475,9 +472,9 @@ impl Server {
         self,
         work: impl FnOnce(Worker) -> Result<(), E>,
     ) -> io::Result<()> {
-        self.check(Workers::Here)?;
+        let this = self.checked(Workers::Here)?;
         let supervised = evcore_prefork::Worker::solo()?;
-        let setup = self.setup(1)?;
+        let setup = this.setup(1)?;
         let ev = setup.loops.event_loop(&supervised, setup.listeners.open)?;
         let (timeout, on_event) = (setup.loops.stop_timeout, setup.loops.on_event);
         let ready = Arc::clone(&on_event);
@@ -494,13 +491,16 @@ impl Server {
         self.service_manager.is_some() && service_store::exists()
     }
 
-    fn check(&self, workers: Workers) -> io::Result<()> {
+    /// Checks the settings for this way of running, and drops a handover without effect.
+    fn checked(self, workers: Workers) -> io::Result<Self> {
         let settings = Settings {
             hands_over: self.handover.is_some(),
             has_stores: self.idle_state.is_some(),
             has_hang_timeout: self.hang_timeout.is_some(),
         };
-        refuse(workers, settings)
+        refuse(workers, settings)?;
+        let handover = self.handover.filter(|_| workers == Workers::Processes);
+        Ok(Self { handover, ..self })
     }
 
     fn supervised(mut self) -> io::Result<(Supervisor<'static>, Setup)> {
@@ -541,8 +541,7 @@ impl Server {
             report(self.listeners.keep(), &self.on_event);
         }
         if self.handover.is_none() {
-            let removed = service_store::remove(&close_stored_mailboxes());
-            report(removed, &self.on_event);
+            report(service_store::close_mailboxes(), &self.on_event);
         }
         let group = match self.group {
             Some(group) => group,

@@ -10,6 +10,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::BorrowedFd;
 use std::os::unix::net::UnixDatagram;
 
+use evcore_prefork::close_stored_mailboxes;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 
 /// Maximum number of descriptors of a message, Linux's limit (`SCM_MAX_FD`).
@@ -42,12 +43,13 @@ pub(crate) fn replace(name: &str, descriptors: &[BorrowedFd<'_>]) -> io::Result<
     Ok(())
 }
 
-/// Makes the store close the descriptors that it has under these names.
+/// Closes the mailboxes that the store has kept since the last run, here and in the store.
 ///
 /// # Errors
 ///
-/// The errors of the socket.
-pub(crate) fn remove(names: &[String]) -> io::Result<()> {
+/// The errors of [`replace`].
+pub(crate) fn close_mailboxes() -> io::Result<()> {
+    let names = close_stored_mailboxes();
     names.iter().try_for_each(|name| replace(name, &[]))
 }
 

@@ -117,8 +117,8 @@ impl Worker {
     }
 
     fn after_wait(&self, goes_on: evcore::Result<bool>) -> evcore::Result<bool> {
-        // After the last turn the program cleans up, and twice the stop timeout is its only limit.
-        if !matches!(goes_on, Ok(false)) {
+        // After the last turn the program cleans up, for as long as the stop allows.
+        if !matches!(goes_on, Ok(false)) || self.supervised.stop().is_none() {
             self.supervised.works();
         }
         goes_on

@@ -15,8 +15,8 @@ use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
 use std::process::{Child, Command};
 use std::{env, error::Error, io, io::Read, os::fd::OwnedFd, os::unix::net::UnixStream};
 
-/// Makes a signal a step of the loop, by a stream that becomes readable. A shutdown waits for the
-/// ends of children, and for no other signal.
+/// Makes a signal a step of the loop, by a stream that becomes readable. No shutdown waits for it,
+/// except for SIGCHLD: with `--sigchld`, the loop must not end before the children.
 fn watch_signal(ev: &mut EventLoop, signal: i32) -> io::Result<(Token, UnixStream)> {
     let (stream, handler) = UnixStream::pair()?;
     signal_hook::low_level::pipe::register(signal, handler)?; // the handler writes a byte

@@ -35,9 +35,9 @@
 //! - Adding an existing knote silently gives it the new id. So the poller permits one key per
 //!   descriptor.
 //! - A knote without a registration is a stray: its descriptor was removed before a close, and not
-//!   closed. It is dropped when it reports. The wait then goes on, or returns
+//!   closed, or the removal failed. It is dropped when it reports. The wait then goes on, or returns
 //!   [`Error::Interrupted`], so that the poller waits again for the time that is left. Adding an
-//!   existing knote does not change its mode, so `add` drops strays first, in the same call.
+//!   existing knote does not change its mode, so a new registration drops strays first.
 //!
 //! Differences from epoll: `WRITE_CLOSED` needs an interest in writing. The error of a UDP socket,
 //! which can still receive, is only readiness. A regular file is readable until its end.
@@ -249,7 +249,10 @@ impl<K: Kernel> Backend for Kqueue<K> {
             let _ = self.remove(new);
             return Err(refused);
         }
-        self.table.modify(new);
+        if self.table.modify(new) && self.may_have_strays {
+            // The wait makes the knotes. This fails for each filter without a stray.
+            let _ = self.apply(drops(new.fd, id_of(new), Interest::BOTH));
+        }
         Ok(())
     }
 
@@ -266,7 +269,10 @@ impl<K: Kernel> Backend for Kqueue<K> {
         }
         self.apply(drops(old.fd, id_of(old), known))
             .map(drop)
-            .map_err(Error::os("kevent(EV_DELETE)"))
+            .map_err(|errno| {
+                self.may_have_strays = true;
+                Error::os("kevent(EV_DELETE)")(errno)
+            })
     }
 
     /// Makes no call, because the kernel drops the knotes of a descriptor that is closed.

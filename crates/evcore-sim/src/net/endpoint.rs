@@ -273,7 +273,7 @@ impl Endpoint {
     }
 
     pub(crate) fn close(&mut self) -> CloseNotice {
-        let had_unread = !self.recv_buffer.is_empty();
+        let had_unread = !self.recv_buffer.is_empty() || self.put_back > 0;
         let notice = match self.family {
             Family::Unix => CloseNotice::HangUp(had_unread),
             Family::Tcp if !self.is_connected() => CloseNotice::None,

@@ -57,17 +57,21 @@ impl Table {
         self.begin(new).known = new.interest;
     }
 
-    /// Changes the wanted interest, and arms a one-shot again; or enters a registration.
-    pub(super) fn modify(&mut self, new: &Registration) {
+    /// Changes the wanted interest, and arms a one-shot again; or enters a registration, and returns
+    /// true.
+    pub(super) fn modify(&mut self, new: &Registration) -> bool {
         let row = self.rows.get_mut(new.id());
         // A registration with an empty interest may have been replaced by another without a call.
         let is_same = |row: &&mut Row| (row.key, row.fd, row.mode) == (new.key, new.fd, new.mode);
-        match row.filter(is_same) {
+        let row = row.filter(is_same);
+        let is_new = row.is_none();
+        match row {
             Some(row) => row.wanted = new.interest,
             None => self.begin(new).known = Interest::NONE,
         }
         self.drop_unwanted_reports(id_of(new), new.interest);
         self.mark_dirty(id_of(new));
+        is_new
     }
 
     /// Makes the knotes again, which evaluates the descriptor afresh.

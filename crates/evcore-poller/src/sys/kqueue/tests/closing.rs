@@ -42,14 +42,22 @@ fn a_descriptor_that_was_not_closed_gets_the_mode_of_its_new_registration() {
         (Mode::Oneshot, Mode::Level),
         (Mode::Level, Mode::Edge),
     ] {
-        let mut fixture = fixture();
-        fixture.add(A, 1, Interest::READ, first);
-        fixture.remove_before_close(1);
-        fixture.add(A, 2, Interest::READ, second);
-        fixture.raise(A, IN);
-        assert_eq!(fixture.wait(), [(2, Ready::READABLE)]);
-        let reports_again = fixture.wait() == [(2, Ready::READABLE)];
-        assert_eq!(reports_again, second == Mode::Level, "after {first:?}");
+        for begins_empty in [false, true] {
+            let mut fixture = fixture();
+            fixture.add(A, 1, Interest::READ, first);
+            fixture.remove_before_close(1);
+            if begins_empty {
+                fixture.add(A, 2, Interest::NONE, second);
+                fixture.modify(2, Interest::READ);
+            } else {
+                fixture.add(A, 2, Interest::READ, second);
+            }
+            fixture.raise(A, IN);
+            assert_eq!(fixture.wait(), [(2, Ready::READABLE)]);
+            let reports_again = fixture.wait() == [(2, Ready::READABLE)];
+            let is_level = second == Mode::Level;
+            assert_eq!(reports_again, is_level, "after {first:?}, {begins_empty}");
+        }
     }
 }
 
