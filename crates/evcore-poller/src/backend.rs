@@ -94,7 +94,9 @@ pub struct Capabilities {
     /// The backend records what `modify` passes, applies it in the wait, and reports a refusal as
     /// an event with [`Ready::ERROR`](crate::Ready::ERROR). After such an event the poller passes
     /// on the next `modify` even if it changes nothing. The poller also passes changes from and to
-    /// an empty interest to `modify`, and not to `add` and `remove`.
+    /// an empty interest to `modify`, and not to `add` and `remove`. When a registration with an
+    /// empty interest ends, the poller calls `remove` or `remove_before_close`, even if the backend
+    /// never got that registration.
     pub batches_changes: bool,
     /// The kernel watches a file, and not the number of its descriptor. So it goes on reporting a
     /// file that was [removed before a close](crate::Poller::remove_before_close) if a duplicate is

@@ -30,7 +30,7 @@ use std::fmt;
 /// | `WRITE_CLOSED`, `ERROR` | yes | if the side is watched | yes | yes | yes | no: the side is ready, and fails | yes |
 /// | priority data | yes | refused | yes | yes | yes | yes | yes |
 /// | cost of a wait grows with | ready descriptors | ready descriptors | ready descriptors, which the next call watches again | ready descriptors | registered descriptors | the highest descriptor | ready descriptors |
-/// | a change costs | one call | no call: it goes with the wait | one call | part of one write before the wait ⁴ | no call ⁴ | no call ⁴ | no call: it goes with the wait ⁴ |
+/// | a change costs | one call | no call: it goes with the wait ⁴ | one call | part of one write before the wait ⁴ | no call ⁴ | no call ⁴ | no call: it goes with the wait ⁴ |
 /// | descriptors | all | all | all | all | all | below 1024 | all |
 /// | a regular file, `/dev/null` | refused | depends on the system | depends on the system | depends on the system | always ready | always ready | always ready |
 /// | closed without `remove` | silent | silent | silent, or one error event | silent, or one error event | one error event | one error event | the file stays open; silent, or one error event |
@@ -45,8 +45,9 @@ use std::fmt;
 /// 2. If an `Edge` was reported on one side and not rearmed, that report may be repeated when the
 ///    other side becomes ready.
 /// 3. An exclusive registration reports no `READ_CLOSED`: a read returns 0 bytes.
-/// 4. A change from an empty interest costs one call, which checks that the descriptor is open. So
-///    does `add`, except on `io_uring`.
+/// 4. A change from an empty interest costs one call, which checks that the descriptor is open (on
+///    kqueue only the first such change of a registration, and only once a `remove_before_close`
+///    was called). So does `add`, except on `io_uring`.
 /// 5. A report without a `rearm` before the next wait costs one further call (on `/dev/poll`, an
 ///    entry of the next write). Errors are reported before `rearm`, too, but illumos' sockets
 ///    report an error as readiness.

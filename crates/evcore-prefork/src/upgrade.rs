@@ -117,14 +117,19 @@ pub fn inherited() -> Result<Vec<OwnedFd>> {
     take_inherited(INHERITED, &INHERITED_TAKEN)
 }
 
+/// Returns whether an older binary has started this one. The program may have removed the variable
+/// after it has taken the descriptors.
+fn is_new_binary() -> bool {
+    env::var_os(INHERITED).is_some() || INHERITED_TAKEN.load(Ordering::Acquire)
+}
+
 /// Takes the mailboxes that this process inherits. The list is empty without mailboxes, and after
 /// the first call.
 pub(crate) fn inherited_mailboxes() -> Result<Vec<OwnedFd>> {
     static TAKEN: AtomicBool = AtomicBool::new(false);
     // A program that starts another one removes `INHERITED` only. Then the numbers in `MAILBOXES`
     // are not of that other program either.
-    let is_new_binary = env::var_os(INHERITED).is_some() || INHERITED_TAKEN.load(Ordering::Acquire);
-    if !is_new_binary || TAKEN.load(Ordering::Acquire) {
+    if !is_new_binary() || TAKEN.load(Ordering::Acquire) {
         return Ok(Vec::new());
     }
     take_inherited(MAILBOXES, &TAKEN)
@@ -297,7 +302,7 @@ impl Binary {
         command.env(PARENT, getpid().as_raw_nonzero().to_string());
         // The first binary decides whether the variables of socket activation are removed. A newer
         // binary has them only if the first one has kept them.
-        if env::var_os(INHERITED).is_none() && !activation::is_for_this_process() {
+        if !is_new_binary() && !activation::is_for_this_process() {
             for variable in activation::VARIABLES {
                 command.env_remove(variable);
             }

@@ -61,7 +61,7 @@ impl Table {
     /// true.
     pub(super) fn modify(&mut self, new: &Registration) -> bool {
         let row = self.rows.get_mut(new.id());
-        // A registration with an empty interest may have been replaced by another without a call.
+        // A registration may begin without a call, because its interest is empty.
         let is_same = |row: &&mut Row| (row.key, row.fd, row.mode) == (new.key, new.fd, new.mode);
         let row = row.filter(is_same);
         let is_new = row.is_none();
@@ -81,9 +81,8 @@ impl Table {
         }
     }
 
-    /// Begins the row of a registration. The row may still have the values of one that ended with
-    /// an empty interest, because the poller makes no call for that. (If a failed call has left a
-    /// knote of that registration, the knote is now a stray.)
+    /// Begins the row of a registration. If a failed call has left a knote of an earlier one, that
+    /// knote is now a stray.
     fn begin(&mut self, new: &Registration) -> &mut Row {
         let id = new.id();
         growth::lengthen(&mut self.rows, id + 1, Row::VACANT);
