@@ -92,3 +92,18 @@ fn bytes_that_a_short_read_puts_off_stay_delivered() {
     }
     assert!(sim.fault_count(Fault::ShortRead) > 0);
 }
+
+/// The kernel has acknowledged these bytes, so a close resets the connection at once.
+#[test]
+fn a_close_with_bytes_that_a_short_read_puts_off_is_a_reset() {
+    let sim = sim(7);
+    sim.set_faults(always(Fault::ShortRead));
+    let (near, far) = sim.process().tcp_pair();
+    near.send(&[7; 10]).expect("it is open");
+    sim.run_for(100 * US);
+    assert!(far.recv(&mut [0; 64]).expect("bytes have arrived") < 10);
+    drop(far);
+    sim.run_for(100 * US);
+    let end = near.recv(&mut [0; 64]).map_err(|error| error.kind());
+    assert_eq!(end, Err(ErrorKind::ConnectionReset));
+}
