@@ -325,8 +325,8 @@ fn a_recording_begins_anew_when_no_connection_is_open() {
     let accepted = String::from_utf8_lossy(&list)
         .matches("Accept of 0: 0")
         .count();
-    // There is no lower limit, because the recording may have begun anew after the last client.
-    // Then it has no accept.
+    // The count has no lower limit: if the recording began anew after the last client, it has no
+    // accept.
     assert!(accepted <= 200, "{accepted} of 501 clients");
 }
 

@@ -354,9 +354,7 @@ fn a_replacement_that_cannot_open_its_log_is_retried() {
         fs::rename(&away, &logs).expect("it is there");
         assert_eq!(server.connect().get("/").status, 200, "{setup:?}");
         if signal == Signal::HUP {
-            eventually("it reloads", || {
-                server.log().contains("reload: the new workers serve")
-            });
+            eventually("it reloads", || server.reloads() > 0);
         }
     }
 }

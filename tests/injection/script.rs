@@ -133,9 +133,7 @@ impl<'a> Script<'a> {
     fn reload(&mut self) {
         self.ended.extend(self.server.worker_pids());
         self.server.signal(Signal::HUP);
-        becomes_true(RELOAD, || {
-            self.server.log().contains("reload: the new workers serve")
-        });
+        becomes_true(RELOAD, || self.server.reloads() > 0);
     }
 
     /// Checks, when calls no longer fail, that all workers serve and no request is lost.

@@ -225,6 +225,18 @@ impl Server {
         self.log.lock().expect("nobody panicked").clone()
     }
 
+    /// Number of reloads after which the new workers serve, from the log.
+    ///
+    /// # Panics
+    ///
+    /// The panics of [`log`](Self::log).
+    #[must_use]
+    pub fn reloads(&self) -> usize {
+        self.log()
+            .matches("httpd: reload: the new workers serve")
+            .count()
+    }
+
     /// The process id of the master, or of the server if it has no master.
     #[must_use]
     pub fn pid(&self) -> u32 {

@@ -224,13 +224,7 @@ fn a_kill_during_a_reload_loses_only_clients_of_the_dead() {
         // The kill comes while the new workers start, or while the old workers leave.
         if round % 3 > 0 {
             let done = round + 1;
-            eventually("the new workers serve", || {
-                server
-                    .log()
-                    .matches("reload: the new workers serve")
-                    .count()
-                    == done
-            });
+            eventually("the new workers serve", || server.reloads() == done);
         }
         let _ = try_signal_to(victim, Signal::KILL);
         eventually("the old workers have gone", || {

@@ -121,13 +121,8 @@ impl<L: Acceptor<Stream: Transport>> Listener<L> {
                 if context::with(|lent| lent.is_full()) {
                     return Poll::Ready(Ok(Accept::WouldBlock));
                 }
-                self.watched.poll_read_with(cx, |listener| {
-                    let accepted = accept(listener);
-                    if is_blocked(&accepted) {
-                        aborted.set(0); // the lost clients were not so many in a row
-                    }
-                    accepted
-                })
+                let accept = |listener: &L| accept(listener, &aborted);
+                self.watched.poll_read_with(cx, accept)
             });
             match accepted.await? {
                 Accept::Connection(stream, peer) => match Stream::new(stream) {
@@ -135,12 +130,11 @@ impl<L: Acceptor<Stream: Transport>> Listener<L> {
                     Err(_) => sleep(Backoff::PAUSE).await,
                 },
                 Accept::Exhausted(_) => sleep(Backoff::PAUSE).await,
-                Accept::Aborted => aborted.set(aborted.get() + 1),
-                Accept::WouldBlock => {} // there is no room
+                Accept::Aborted | Accept::WouldBlock => {}
             }
-            if aborted.get() == ABORTED_MAX {
+            let connections = aborted.get();
+            if connections == ABORTED_MAX {
                 sleep(Backoff::PAUSE).await;
-                let connections = aborted.get();
                 return Err(evcore::Error::Aborted { connections }.into());
             }
         }
@@ -161,16 +155,17 @@ fn poll_room(place: &Place<'_>, cx: &mut Context<'_>) -> Poll<()> {
     Poll::Ready(())
 }
 
-fn is_blocked<T>(result: &io::Result<T>) -> bool {
-    matches!(result, Err(error) if error.kind() == io::ErrorKind::WouldBlock)
-}
-
-/// Accepts a client, with `WouldBlock` as an error, because [`Watched`] waits on that error.
-fn accept<L: Acceptor>(listener: &L) -> io::Result<Accept<L::Stream>> {
-    match listener.accept()? {
-        Accept::WouldBlock => Err(io::ErrorKind::WouldBlock.into()),
-        accepted => Ok(accepted),
+/// Accepts a client, with `WouldBlock` as an error, because [`Watched`] waits on that error. Counts
+/// in `aborted` the clients that were lost in a row.
+fn accept<L: Acceptor>(listener: &L, aborted: &Cell<u32>) -> io::Result<Accept<L::Stream>> {
+    let accepted = listener.accept()?;
+    let before = aborted.replace(0);
+    match accepted {
+        Accept::WouldBlock => return Err(io::ErrorKind::WouldBlock.into()),
+        Accept::Aborted => aborted.set(before + 1),
+        Accept::Connection(..) | Accept::Exhausted(_) => {}
     }
+    Ok(accepted)
 }
 
 impl<L: fmt::Debug> fmt::Debug for Listener<L> {

@@ -242,7 +242,7 @@ impl Files {
             Some(file) => file,
             // A replay sends no bytes of the file.
             None => File::open("/dev/null")
-                .expect("a replay opens as many descriptors as the recorded worker: ulimit -n"),
+                .expect("a replay opens as many files as the recorded worker: raise ulimit -n"),
         };
         Ok(Some(OpenFile::new(file, found, &self.name, now)))
     }

@@ -20,8 +20,8 @@ use tungstenite::protocol::{Role, WebSocketConfig};
 use tungstenite::{Message, WebSocket, accept_hdr};
 
 const STATE_VERSION: u32 = 1;
-/// The limits of a client's unfinished message and of the bytes not yet sent to it. The server closes
-/// a client that exceeds a limit, so that a client's state is never too long to move.
+/// The limits of a client's unfinished message and of the bytes not yet sent to it. The server
+/// closes a client that exceeds a limit, so that a client's state is never too long to move.
 const RECEIVED_MAX: usize = 8 * 1024;
 const UNSENT_MAX: usize = 32 * 1024;
 

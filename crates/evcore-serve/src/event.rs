@@ -52,8 +52,9 @@ pub enum Event<'a> {
     Shortage(WorkerIndex, Shortage),
     /// Reported in the worker: a connection of the load balancer at this address was closed,
     /// because its header of the [PROXY protocol](crate::Server::proxy_protocol) was malformed,
-    /// incomplete or late, or because the loop could not watch it until its header. The error is the reason. A connection that ended without a byte is not
-    /// reported, because load balancers make such connections to check the server.
+    /// incomplete or late, or because the loop could not watch it until its header. The error is
+    /// the reason. A connection that ended without a byte is not reported, because load balancers
+    /// make such connections to check the server.
     NoProxyHeader(WorkerIndex, &'a Address, &'a io::Error),
     /// Reported in the worker, which could not be bound to the CPUs of its affinity.
     Affinity(WorkerIndex, &'a prefork::Error),

@@ -24,7 +24,8 @@ fn a_worker_that_cleans_up_after_its_last_turn_does_not_hang() {
     let (mut master, mut worker_end) = UnixStream::pair().unwrap();
     let server = Server::new(1)
         .hang_timeout(HANG_TIMEOUT)
-        .on_interval(INTERVAL, move || _ = master.write_all(b"t")) // it fails once the worker has ended
+        // The write fails once the worker has ended.
+        .on_interval(INTERVAL, move || _ = master.write_all(b"t"))
         .on_event(|event| assert!(!matches!(event, Event::Hung(..)), "{event}"));
     let outcome = server.run(move |mut worker: Worker| {
         kill_process(getppid().unwrap(), Signal::QUIT).unwrap();

@@ -4,8 +4,8 @@
 //! answers. A request, which is a line, has to be complete 5 seconds after its first byte. So a
 //! client that sends single bytes cannot hold a connection for long.
 //!
-//! TERM stops the server gracefully: idle clients are closed, at the latest after a second, and the others
-//! can finish their requests within 10 seconds.
+//! TERM stops the server gracefully: idle clients are closed, at the latest after a second, and the
+//! others can finish their requests within 10 seconds.
 use evcore::{Connections, EdgeStream, EventLoop, Listener, SendBuffer, Step, Timer};
 use signal_hook::consts::SIGTERM;
 use std::os::unix::net::UnixStream;

@@ -95,8 +95,9 @@ impl<L: Acceptor> Builder<L> {
     /// At the limit [`EventLoop::add`] refuses, and the loop stops accepting until a connection is
     /// closed. It goes on listening while a connection is [idle](EventLoop::set_idle), because an
     /// idle connection can be evicted. Evictions begin when at most 1/16 of the limit is free, so
-    /// fewer connections stay open if many are idle. A session with two descriptors counts as two: a proxy for
-    /// 1,000 clients needs 2,000.
+    /// fewer connections stay open if many are idle.
+    ///
+    /// A session with two descriptors counts as two: a proxy for 1,000 clients needs 2,000.
     pub fn connections(mut self, connections: u32) -> Self {
         self.connections = connections;
         self

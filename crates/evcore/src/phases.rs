@@ -124,23 +124,21 @@ impl<L: Acceptor> EventLoop<L> {
         client.map(Step::Accepted)
     }
 
-    /// Reconsiders the choice of evictions, now that accepting has shown who waits.
+    /// Chooses evictions if descriptors are lacking, or forgets the choice if no client has come:
+    /// the kernel may wake several workers for a client, and another one may have accepted it.
     #[inline]
     fn after_accepting(&mut self) {
         if self.accepting.take_need_of_evictions() {
             self.choose_evictions_by_age();
-        } else if self.evictions.any_chosen() && !self.accepting.has_queued() {
-            self.keep_choice_for_clients();
+        } else if self.evictions.any_chosen() && !self.has_met_clients() {
+            self.evictions.forget_choice();
         }
     }
 
-    /// Forgets the choice if no client has come. The kernel tells each worker of a client, and
-    /// another worker may have accepted it.
-    #[cold]
-    fn keep_choice_for_clients(&mut self) {
-        if self.left.accepts == self.accepting.allowance(self.budgets.accepts) {
-            self.evictions.forget_choice();
-        }
+    /// Returns whether this turn has accepted a client, or may have left one in a backlog.
+    fn has_met_clients(&self) -> bool {
+        let allowance = self.accepting.allowance(self.budgets.accepts);
+        self.accepting.has_queued() || self.left.accepts < allowance
     }
 
     pub(crate) fn release_lock(&mut self) -> Option<Step<L::Stream>> {

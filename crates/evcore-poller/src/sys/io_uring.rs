@@ -126,8 +126,8 @@ pub(super) struct IoUring {
     is_submitted: bool,
     /// Number of cancellations whose completion has not come.
     cancellations_pending: u32,
-    /// True if this ring has lost completions, or belongs to another thread, and no new one could be
-    /// opened. The kernel reports lost completions only once.
+    /// True if this ring has lost completions, or belongs to another thread, and no new one could
+    /// be opened. The kernel reports lost completions only once.
     must_renew: bool,
     /// Ids whose readiness must be checked, each with the claimed readiness; and the entries for
     /// `poll`.

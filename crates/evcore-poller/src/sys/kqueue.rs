@@ -35,9 +35,9 @@
 //! - Adding an existing knote silently gives it the new id. So the poller permits one key per
 //!   descriptor.
 //! - A knote without a registration is a stray: its descriptor was removed before a close, and not
-//!   closed, or the removal failed. It is dropped when it reports. The wait then goes on, or returns
-//!   [`Error::Interrupted`], so that the poller waits again for the time that is left. Adding an
-//!   existing knote does not change its mode, so a new registration drops strays first.
+//!   closed, or the removal failed. It is dropped when it reports. The wait then goes on, or
+//!   returns [`Error::Interrupted`], so that the poller waits again for the time that is left.
+//!   Adding an existing knote does not change its mode, so a new registration drops strays first.
 //!
 //! Differences from epoll: `WRITE_CLOSED` needs an interest in writing. The error of a UDP socket,
 //! which can still receive, is only readiness. A regular file is readable until its end.

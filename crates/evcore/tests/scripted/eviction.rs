@@ -57,7 +57,7 @@ fn nothing_is_evicted_while_no_client_waits() {
     }
 }
 
-/// Another worker may accept the client of which the kernel tells all workers.
+/// The kernel may wake several workers for a client, and another one may accept it.
 #[test]
 fn an_event_of_a_listener_without_a_client_evicts_nothing_while_a_slot_is_free() {
     let [mut fixture, _] = room_for(32);

@@ -57,8 +57,8 @@ impl Table {
         self.begin(new).known = new.interest;
     }
 
-    /// Changes the wanted interest, and arms a one-shot again; or enters a registration, and returns
-    /// true.
+    /// Changes the wanted interest, and arms a one-shot again. Or enters a registration, and then
+    /// returns true.
     pub(super) fn modify(&mut self, new: &Registration) -> bool {
         let row = self.rows.get_mut(new.id());
         // A registration may begin without a call, because its interest is empty.
