@@ -140,6 +140,7 @@ impl Worker {
         }
     }
 
+    #[cfg(target_os = "linux")] // where descriptor stores exist
     pub(crate) fn set_idle_marks(&mut self, marks: Result<&'static [AtomicU8]>) {
         self.idle_marks = Some(marks);
     }
