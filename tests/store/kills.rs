@@ -102,7 +102,7 @@ fn a_request_that_waits_in_the_socket_is_answered() {
 
 /// Returns the sorted kinds of a process's descriptors, except the descriptor of its log, which a
 /// process opens again when it logs something.
-pub(super) fn descriptors(pid: u32) -> Vec<String> {
+fn descriptors(pid: u32) -> Vec<String> {
     let entries = fs::read_dir(format!("/proc/{pid}/fd"))
         .into_iter()
         .flatten();
@@ -121,14 +121,23 @@ pub(super) fn descriptors(pid: u32) -> Vec<String> {
 /// The descriptors of the workers and the master. Each change is printed, so that the output of a
 /// failed test shows it.
 #[derive(Default)]
-struct DescriptorWatch {
+pub(super) struct DescriptorWatch {
     last: Vec<Vec<String>>,
     /// Number of samples since the last change.
     same: u32,
 }
 
 impl DescriptorWatch {
-    fn sample(&mut self, server: &Server) -> &[Vec<String>] {
+    /// Waits until the descriptors no longer change, and returns them.
+    pub(super) fn quiet(&mut self, server: &Server, workers: usize) -> Vec<Vec<String>> {
+        // While the server starts, or closes connections, some samples in a row may be the same.
+        eventually("the server is quiet", || {
+            self.sample(server).len() == workers + 1 && self.same >= 100
+        });
+        self.last.clone()
+    }
+
+    pub(super) fn sample(&mut self, server: &Server) -> &[Vec<String>] {
         let processes = server.worker_pids().into_iter().chain([server.pid()]);
         let now: Vec<_> = processes.map(descriptors).collect();
         self.same += 1;
@@ -145,11 +154,7 @@ fn no_descriptor_and_no_process_is_left_after_kills() {
     let server = start(2, &[]);
     drop(connect(&server, 60));
     let mut watch = DescriptorWatch::default();
-    // While the server starts, or closes connections, some samples in a row may be the same.
-    eventually("the server is quiet", || {
-        watch.sample(&server).len() == 3 && watch.same == 100
-    });
-    let before = watch.last.clone();
+    let before = watch.quiet(&server, 2);
     for _ in 0..5 {
         let mut clients = connect(&server, 60);
         let victim = clients[0].worker();

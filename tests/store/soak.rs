@@ -20,7 +20,7 @@ use std::{
 use evcore_tests::{Scratch, SetOnDrop, eventually, not_run, signal_to};
 use rustix::process::Signal;
 
-use super::start;
+use super::{kills::DescriptorWatch, start};
 
 const WORKERS: usize = 4;
 const IDLE: usize = 950;
@@ -218,16 +218,8 @@ fn soak_loses_no_idle_client_of_a_killed_worker() {
         let alive = workers.filter(|pid| !matches!(super::state(*pid), None | Some('Z')));
         alive.collect::<Vec<_>>()
     };
-    let descriptors = || {
-        let workers = server.worker_pids().into_iter();
-        let mut all: Vec<_> = workers.map(super::kills::descriptors).collect();
-        all.push(super::kills::descriptors(server.pid()));
-        all
-    };
-    let mut before = Vec::new();
-    eventually("the server is quiet", || {
-        std::mem::replace(&mut before, descriptors()) == before
-    });
+    let mut watch = DescriptorWatch::default();
+    let before = watch.quiet(&server, WORKERS);
     let seen = soak(server.address(), alive, || {
         eventually("one store for each worker is left", || {
             server.store_pids().len() == WORKERS
@@ -239,7 +231,7 @@ fn soak_loses_no_idle_client_of_a_killed_worker() {
     assert!(seen.lost_just_answered <= seen.kills / 10 + 1, "{seen:?}");
     let (kept, lost) = counted.expect("the workers live");
     assert!(kept > 0 && lost <= seen.lost() as u64, "{seen:?}");
-    eventually("no descriptor is left", || descriptors() == before);
+    eventually("no descriptor is left", || watch.sample(&server) == before);
     others();
 }
 
