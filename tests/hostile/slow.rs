@@ -14,7 +14,7 @@
 //! the kernel places the two servers.
 
 use std::{
-    fs::{self, File},
+    fs::File,
     io::{Read, Write},
     mem,
     os::unix::{fs::FileExt, net::UnixStream},
@@ -23,7 +23,8 @@ use std::{
 };
 
 use evcore_tests::{
-    Client, Scratch, Server, Status, allow_many_descriptors, eventually, httpd, not_run, signal_to,
+    Client, Scratch, Server, Status, allow_many_descriptors, eventually, httpd, not_run,
+    process_state, signal_to,
 };
 use rustix::process::Signal;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
@@ -75,7 +76,9 @@ fn slow_clients_delay_a_request_by_few_turns() {
             before - last == 1
         });
         signal_to(worker, Signal::STOP);
-        eventually("the worker has stopped", || is_stopped(worker));
+        eventually("the worker has stopped", || {
+            process_state(worker) == Some('T')
+        });
         slow.iter_mut().for_each(Slow::act_much);
         client.send("GET /status.json HTTP/1.1\r\nHost: t\r\n\r\n");
         signal_to(worker, Signal::CONT);
@@ -169,11 +172,6 @@ impl Slow {
         while stream.read(&mut buffer).is_ok_and(|n| n > 0) {}
         stream.set_nonblocking(false).expect("it is open");
     }
-}
-
-fn is_stopped(pid: u32) -> bool {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).expect("it lives");
-    stat.contains(") T ")
 }
 
 fn turns(page: &str) -> u64 {

@@ -7,7 +7,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use evcore_tests::{Client, Server, assert_within, eventually, signal_to};
+use evcore_tests::{
+    Client, Server, assert_within, clients_of, eventually, process_state, signal_to,
+};
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -27,14 +29,6 @@ fn opens(page: &Value) -> Vec<f64> {
     let workers = page["workers"].as_array().expect("a list");
     let open = |worker: &Value| worker["active"].as_f64().expect("a number");
     workers.iter().map(open).collect()
-}
-
-fn open_at(page: &Value, pid: u32) -> u64 {
-    let mut workers = page["workers"].as_array().expect("a list").iter();
-    let worker = workers.find(|worker| worker["pid"] == pid);
-    worker.expect("it lives")["active"]
-        .as_u64()
-        .expect("a number")
 }
 
 fn jain(opens: &[f64]) -> f64 {
@@ -60,16 +54,15 @@ fn connections_are_even_within_a_second_of_a_replacement() {
         let mut clients = connect(&server);
         let killed = server.wait_for_workers(WORKERS, &[])[1];
         // Under `exclusive` and `mutex`, some connections move before all workers have about the
-        // same number. A worker counts a connection at the end of the turn that answered it.
-        let mut open_there = 0;
-        eventually("all are counted, and none moves any more", || {
-            let page = clients[0].0.get("/status.json");
-            let page: Value = serde_json::from_slice(&page.body).expect("JSON");
-            open_there = open_at(&page, killed);
-            page["active"].as_u64() == Some(CLIENTS as u64)
-                && page["handed_over"] == page["arrived"]
-                && is_balanced(&opens(&page))
+        // same number.
+        eventually("the connections are even", || {
+            let page = server.try_status_json().expect("a page");
+            page["handed_over"] == page["arrived"] && is_balanced(&opens(&page))
         });
+        // A giver may go on until it is at the mean. A stopped worker takes no more connections.
+        signal_to(killed, Signal::STOP);
+        eventually("it is stopped", || process_state(killed) == Some('T'));
+        let open_there = clients_of(killed, server.address().port());
         signal_to(killed, Signal::KILL);
         let _ = server.wait_for_workers(WORKERS, &[killed]);
         let started = Instant::now();
@@ -81,17 +74,16 @@ fn connections_are_even_within_a_second_of_a_replacement() {
         });
         assert_within(policy, Duration::from_secs(1), started);
         // The clients of the other workers are still connected.
-        let (mut moved, mut lost) = (0, 0);
+        let mut moved = 0;
         for (client, worker) in &mut clients {
             match client.try_worker() {
                 Ok(now) => moved += u64::from(now != *worker),
-                Err(_) => lost += 1,
+                Err(error) => assert!(
+                    open_there.contains(&client.local_port()),
+                    "{policy}: a client of another worker is lost: {error}"
+                ),
             }
         }
-        assert!(
-            lost <= open_there,
-            "{policy}: {lost} are lost of {open_there}"
-        );
         assert!(moved > 40, "{policy}: {moved} moved, {seen:?}");
         eventually("each that has left has arrived", || {
             let page = server.try_status_json().expect("a page");
@@ -127,14 +119,18 @@ fn uneven_lifetimes_leave_even_workers() {
     let server = Server::start(&["--workers", "4"]);
     let short: Vec<u32> = server.wait_for_workers(WORKERS, &[])[..2].to_vec();
     let mut open = VecDeque::new();
-    for now in 0..3 * CLIENTS {
+    // On a busy machine, the other two workers may accept few clients at first.
+    let (mut now, mut long) = (0, 0);
+    while now < 3 * CLIENTS || long <= CLIENTS / 2 {
         let mut client = server.connect();
         let until = match short.contains(&client.worker()) {
             true => now + CLIENTS / 2,
             false => usize::MAX,
         };
+        long += usize::from(until == usize::MAX);
         open.push_back((client, until));
         open.retain(|(_, until)| *until > now);
+        now += 1;
     }
     open.retain(|(_, until)| *until == usize::MAX);
     let since = wait_until_even(&server, open.len() as f64, 0.995, Some(Instant::now()));
@@ -143,7 +139,6 @@ fn uneven_lifetimes_leave_even_workers() {
         Duration::from_secs(1),
         since,
     );
-    assert!(open.len() > CLIENTS / 2, "{} are left", open.len());
     open.iter_mut().for_each(|(client, _)| _ = client.worker());
 }
 

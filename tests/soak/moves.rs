@@ -32,8 +32,8 @@ use std::{
 
 use evcore_poller::BackendKind;
 use evcore_tests::{
-    Client, Scratch, Server, SetOnDrop, allow_many_descriptors, eventually, httpd, is_permitted,
-    signal_to, try_signal_to,
+    Client, Scratch, Server, SetOnDrop, allow_many_descriptors, clients_of, eventually, httpd,
+    is_permitted, process_state, signal_to, try_signal_to,
 };
 use rustix::process::Signal;
 
@@ -41,7 +41,6 @@ use super::{
     descriptors::{descriptors, settled},
     random,
     tools::{self, HttpReport},
-    victim::{clients_of, state},
 };
 
 const WORKERS: usize = 2;
@@ -170,7 +169,7 @@ impl Site {
     fn go_on_with(&mut self, new: u32) {
         let old = self.master;
         eventually("the old binary has ended", || {
-            matches!(state(old), None | Some('Z'))
+            matches!(process_state(old), None | Some('Z'))
         });
         self.master = new;
         self.wait_for_new_workers(&[]);
@@ -522,7 +521,7 @@ fn moves_during_kills_of_workers_lose_only_their_clients() {
         let stopped = Instant::now();
         let _ = try_signal_to(victim, Signal::STOP);
         eventually("it is stopped, or has ended", || {
-            matches!(state(victim), None | Some('T' | 'Z'))
+            matches!(process_state(victim), None | Some('T' | 'Z'))
         });
         let clients = clients_of(victim, site.server.address().port());
         let _ = try_signal_to(victim, Signal::KILL);
@@ -549,7 +548,7 @@ fn moves_during_kills_of_masters_lose_only_clients_of_their_workers() {
             }
         };
         signal_all(Signal::STOP);
-        let is_still = |worker: &u32| matches!(state(*worker), None | Some('T' | 'Z'));
+        let is_still = |worker: &u32| matches!(process_state(*worker), None | Some('T' | 'Z'));
         eventually("its workers are stopped, or have ended", || {
             workers.iter().all(is_still)
         });
@@ -560,7 +559,7 @@ fn moves_during_kills_of_masters_lose_only_clients_of_their_workers() {
         let _ = try_signal_to(site.master, Signal::KILL);
         signal_all(Signal::CONT);
         site.go_on_with(new);
-        let is_gone = |worker: &u32| matches!(state(*worker), None | Some('Z'));
+        let is_gone = |worker: &u32| matches!(process_state(*worker), None | Some('Z'));
         eventually("its workers have ended", || workers.iter().all(is_gone));
         was_short.then_some(clients)
     });

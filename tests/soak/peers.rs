@@ -18,11 +18,12 @@ use std::{
 };
 
 use evcore_tests::{
-    Client, Running, Scratch, allow_many_descriptors, eventually, httpd, is_installed, signal_to,
+    Client, Running, Scratch, allow_many_descriptors, eventually, httpd, is_installed,
+    process_state, signal_to,
 };
 use rustix::process::Signal;
 
-use super::{moves::number, victim::state};
+use super::moves::number;
 
 /// Number of clients that send their next request when they have a response.
 const BUSY: usize = 50;
@@ -254,7 +255,7 @@ fn measure(peer: &mut Peer, reloads: usize) -> Row {
             let old = children(master);
             let living = || {
                 old.iter()
-                    .filter(|pid| !matches!(state(**pid), None | Some('Z')))
+                    .filter(|pid| !matches!(process_state(**pid), None | Some('Z')))
             };
             let started = Instant::now();
             phase.store(RELOAD, Relaxed);

@@ -13,6 +13,7 @@ mod own_network;
 #[cfg(target_os = "linux")]
 mod page_cache;
 mod permitted;
+mod proc;
 mod programs;
 mod programs_of_others;
 mod status;
@@ -33,6 +34,7 @@ pub use own_network::in_own_network;
 #[cfg(target_os = "linux")]
 pub use page_cache::pages_in_memory;
 pub use permitted::is_permitted;
+pub use proc::{clients_of, process_state};
 pub use programs::{echo, evcore_replay, example, httpd, prefork_echo};
 pub use programs_of_others::{Running, is_installed};
 pub use status::Status;

@@ -6,10 +6,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use evcore_tests::{Client, Server, assert_within, eventually, signal_to, try_signal_to};
+use evcore_tests::{
+    Client, Server, assert_within, eventually, process_state, signal_to, try_signal_to,
+};
 use rustix::process::Signal;
 
-use super::{connect, kept_and_lost, kill, start, state};
+use super::{connect, kept_and_lost, kill, start};
 
 fn workers_of(clients: &mut [Client]) -> Vec<u32> {
     clients.iter_mut().map(Client::worker).collect()
@@ -44,7 +46,7 @@ fn ten_thousand_idle_clients_are_served_again() {
     let server = start(1, &long);
     let mut clients = connect(&server, 10_000);
     let worker = clients[0].worker();
-    eventually("it sleeps", || state(worker) == Some('S'));
+    eventually("it sleeps", || process_state(worker) == Some('S'));
     signal_to(worker, Signal::KILL);
     let killed = Instant::now();
     // The store hands connections on in the order of their descriptors.
@@ -88,9 +90,9 @@ fn a_request_that_waits_in_the_socket_is_answered() {
     let server = start(1, &[]);
     let mut clients = connect(&server, 50);
     let worker = clients[0].worker();
-    eventually("it sleeps", || state(worker) == Some('S'));
+    eventually("it sleeps", || process_state(worker) == Some('S'));
     signal_to(worker, Signal::STOP);
-    eventually("it is stopped", || state(worker) == Some('T'));
+    eventually("it is stopped", || process_state(worker) == Some('T'));
     for client in &mut clients {
         client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
     }
@@ -211,7 +213,7 @@ fn nothing_outlives_a_master_that_is_killed_after_its_worker() {
         assert!(clients.iter_mut().all(Client::is_closed));
         eventually("no process is left", || {
             all.iter()
-                .all(|pid| matches!(state(*pid), None | Some('Z')))
+                .all(|pid| matches!(process_state(*pid), None | Some('Z')))
         });
     }
 }
@@ -327,7 +329,7 @@ fn a_worker_that_is_stuck_when_another_binary_takes_over_keeps_its_idle_clients(
     let mut server = start(1, &[]);
     let mut clients = connect(&server, 50);
     let worker = clients[0].worker();
-    eventually("it sleeps", || state(worker) == Some('S'));
+    eventually("it sleeps", || process_state(worker) == Some('S'));
     signal_to(worker, Signal::STOP);
     let new = StoppedOnDrop(server.start_binary());
     eventually("the new binary serves", || {
@@ -357,7 +359,7 @@ fn a_worker_that_dies_just_before_another_binary_takes_over_keeps_its_idle_clien
     });
     // When the suspended master continues, it sees the death and QUIT at the same time.
     signal_to(server.pid(), Signal::STOP);
-    eventually("it is stopped", || state(server.pid()) == Some('T'));
+    eventually("it is stopped", || process_state(server.pid()) == Some('T'));
     kill(worker);
     server.signal(Signal::QUIT);
     let killed = Instant::now();

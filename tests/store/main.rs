@@ -7,9 +7,7 @@ mod kills;
 mod limits;
 mod soak;
 
-use std::fs;
-
-use evcore_tests::{Client, Server, eventually, signal_to};
+use evcore_tests::{Client, Server, eventually, process_state, signal_to};
 use rustix::process::Signal;
 
 /// A server with stores. Idle connections stay where they are, unless their worker dies.
@@ -35,18 +33,14 @@ fn connect(server: &Server, count: usize) -> Vec<Client> {
     (0..count).map(connect).collect()
 }
 
-/// Returns the state of a process (`T`: suspended, `Z`: ended), or `None` if the process is gone.
-fn state(pid: u32) -> Option<char> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    stat.rsplit_once(") ")?.1.chars().next()
-}
-
 /// Kills a worker that sleeps, and waits until it has died. A worker that runs may have sent the
 /// last byte of an answer and not yet marked the connection as idle, or may read another request.
 fn kill(worker: u32) {
-    eventually("it sleeps", || state(worker) == Some('S'));
+    eventually("it sleeps", || process_state(worker) == Some('S'));
     signal_to(worker, Signal::KILL);
-    eventually("it has died", || matches!(state(worker), None | Some('Z')));
+    eventually("it has died", || {
+        matches!(process_state(worker), None | Some('Z'))
+    });
 }
 
 fn kept_and_lost(server: &Server) -> Option<(u64, u64)> {

@@ -17,7 +17,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use evcore_tests::{Scratch, SetOnDrop, eventually, not_run, signal_to};
+use evcore_tests::{Scratch, SetOnDrop, eventually, not_run, process_state, signal_to};
 use rustix::process::Signal;
 
 use super::{kills::DescriptorWatch, start};
@@ -215,7 +215,7 @@ fn soak_loses_no_idle_client_of_a_killed_worker() {
     let server = start(WORKERS, &[]);
     let alive = || {
         let workers = server.worker_pids().into_iter();
-        let alive = workers.filter(|pid| !matches!(super::state(*pid), None | Some('Z')));
+        let alive = workers.filter(|pid| !matches!(process_state(*pid), None | Some('Z')));
         alive.collect::<Vec<_>>()
     };
     let mut watch = DescriptorWatch::default();
@@ -266,7 +266,7 @@ impl Other {
         if self.child.try_wait().is_ok_and(|ended| ended.is_some()) {
             self.child = launch(self.program, &self.directory).expect("it is installed");
         }
-        let alive = |pid: &u32| !matches!(super::state(*pid), None | Some('Z'));
+        let alive = |pid: &u32| !matches!(process_state(*pid), None | Some('Z'));
         children(self.child.id())
             .into_iter()
             .filter(alive)
