@@ -159,8 +159,8 @@ fn reloads_lose_no_request_of_busy_clients() {
 fn reloads_lose_no_request_of_http2_clients() {
     let server = start_workers(WORKERS, &["--h2"]);
     let url = format!("http://{}/", server.address());
-    // Each request has a connection of its own, because curl 7.88 fails at a second request, also
-    // with nginx.
+    // Each request has a connection of its own, because curl 7.88 fails at the second request of a
+    // connection, with nginx too.
     let request = || {
         output_of(
             "curl",

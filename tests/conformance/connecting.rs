@@ -21,8 +21,8 @@ crate::scenarios! {
     a_socket_registered_before_a_refused_connect_reports_it,
 }
 
-/// Registers a non-blocking socket without a peer for both sides, and takes the report that such a
-/// socket may get (on Linux, a hang-up).
+/// Registers a non-blocking socket, which is not connected yet, for reading and writing. Takes the
+/// report that such a socket may get (on Linux, a hang-up).
 fn unconnected(fixture: &mut Fixture) -> OwnedFd {
     let socket = socket(AddressFamily::INET, SocketType::STREAM, None).expect("a socket");
     ioctl_fionbio(&socket, true).expect("non-blocking");

@@ -55,8 +55,8 @@ fn a_reregistered_poller_is_woken_last_or_exclusive_is_refused(fixture: &mut Fix
 /// Returns the one of two workers that a client wakes. If `reregistered`, worker 0 has registered
 /// the listener again.
 ///
-/// Both threads must sleep before the client connects, because only the wake-up of a sleeping
-/// thread can be spared.
+/// Both threads must sleep before the client connects, because a thread that does not sleep finds
+/// the client without a wake-up.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn first_woken_of_two(reregistered: bool) -> usize {
     use std::{

@@ -2,7 +2,8 @@
 //!
 //! Each `match` lists all backends, so that a backend without an expectation does not compile.
 //!
-//! Run so far: epoll (also with masked edges), `io_uring`, poll and select on Linux, and the
+//! These backends have run: epoll (also with masked edges, which means that the poller emulates
+//! `Edge` and removes a reported side until `rearm`), `io_uring`, poll and select on Linux, and the
 //! simulator's backend. **Not run:** the expectations of kqueue, of event ports, of `/dev/poll`,
 //! and of poll and select on systems other than Linux. They come from the manual pages and the
 //! kernels' sources. The expectations of poll on macOS are incomplete, because macOS reports
@@ -84,13 +85,14 @@ impl Backend {
             Self::Kqueue => holds & (sides | READ_CLOSED | ERROR),
             Self::Poll if LINUX => holds,
             Self::Poll | Self::EventPorts | Self::DevPoll => holds & no_half_close,
-            // select reports no ends. A side is ready after an end, a hang-up or an error.
+            // select has no bits for the end of a stream. It reports a side as ready after a
+            // half-close, a hang-up or an error.
             Self::Select => holds & sides,
         }
     }
 
-    /// The ends of a stream that the backend reports for an `Edge` that has reported and was not
-    /// rearmed.
+    /// The ways in which a stream ends (half-close, hang-up, error) that the backend reports for an
+    /// `Edge` registration that has reported and was not rearmed.
     pub(crate) fn ends_behind_a_report(self) -> Ready {
         match self {
             Self::Epoll | Self::IoUring | Self::Kqueue | Self::Simulated => {
@@ -180,9 +182,9 @@ impl Backend {
         }
     }
 
-    /// Returns whether the backend confuses a reused number with its previous file. epoll
-    /// identifies files, and kqueue and event ports drop a number with its file. `/dev/poll` is
-    /// confused only if the close has marked the entry, as the close of a socket does.
+    /// Returns whether the backend takes a reused descriptor number for its previous file. epoll
+    /// identifies files, and kqueue and event ports drop a number with its file. `/dev/poll` does
+    /// so only after a close that marks the entry, such as the close of a socket.
     pub(crate) fn confuses_reused_numbers(self) -> bool {
         match self {
             Self::Poll | Self::Select | Self::DevPoll => true,

@@ -159,8 +159,9 @@ impl Fixture {
         assert_eq!(self.now(), reported, "{}", self.name);
     }
 
-    /// Polls for the end of a stream whose `Edge` has reported and was not rearmed. A backend that
-    /// reports ends in this case must report `end`, and may report the bits of `perhaps`.
+    /// Polls for the end of a stream whose `Edge` registration has reported and was not rearmed. A
+    /// backend that reports ends in this case must report `end`, and may report the bits of
+    /// `perhaps`.
     #[track_caller]
     pub(crate) fn expect_end(&mut self, key: u64, end: Ready, perhaps: Ready) {
         let trace = self.now();

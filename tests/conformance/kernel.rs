@@ -34,8 +34,8 @@ impl Kernel {
         Self { kind, since }
     }
 
-    /// The `nth` of the descriptor numbers that only scenarios of this backend use. They are near
-    /// the highest number that the process may have, or that select can watch.
+    /// The `nth` of the descriptor numbers that only scenarios of this backend use. These numbers
+    /// are near the highest number that the process may have, or that select can watch.
     fn own_number(&self, nth: i32) -> i32 {
         if self.backend().has_sets() {
             return 1000 + nth;
@@ -164,8 +164,8 @@ pub(crate) fn hung_up_terminal() -> Option<OwnedFd> {
     None
 }
 
-/// The flag of `poll` for a half-close. The poll backend requests it only on Linux, although FreeBSD
-/// and illumos have it, too.
+/// The flag of `poll` for a half-close. The poll backend requests it only on Linux, although
+/// FreeBSD and illumos have it, too.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 const HALF_CLOSED: PollFlags = PollFlags::RDHUP;
 #[cfg(not(any(target_os = "linux", target_os = "android")))]

@@ -100,7 +100,8 @@ struct Registered {
     settled: Interest,
     /// The sides of an `Edge` that must be reported when they are ready.
     due: Interest,
-    /// The ends of an `Edge` that were reported.
+    /// The ways in which the stream has ended (half-close, hang-up, error) that an `Edge`
+    /// registration has reported.
     ended: Ready,
     /// True for a `Oneshot` that has not reported since it was armed.
     armed: bool,
@@ -317,7 +318,7 @@ impl Course {
             let reported = reported.map_or(Ready::NONE, |event| event.1);
             let mut holds = platform.truth(near, registered.wanted);
             if registered.wanted.contains(Interest::READ) && self.peers[place] != Peer::Open {
-                // Not every kernel's `poll` has a flag for this end.
+                // Not every kernel's `poll` has a flag for a half-close.
                 holds |= READ_CLOSED;
             }
             let holds = backend.reported(holds, registered.wanted);
@@ -360,8 +361,9 @@ impl Registered {
         }
     }
 
-    /// Checks that due sides are reported, and for masked edges that nothing else is. `ends` are
-    /// the true ends that are reported even if no side is due.
+    /// Checks that due sides are reported. If the poller emulates edges (`masks`), also checks that
+    /// nothing is reported while nothing is due. `ends` are the ways in which the stream has ended
+    /// that the backend reports even if no side is due.
     fn check_edge(&mut self, reported: Ready, holds: Ready, ends: Ready, masks: bool, name: &str) {
         if self.wanted != self.settled {
             (self.due, self.ended) = (self.wanted, Ready::NONE);
@@ -421,15 +423,15 @@ fn scarcity() -> impl Strategy<Value = Scarcity> {
     ]
 }
 
-/// Many descriptors in a small buffer. Keys below `CROWD` are sockets, and higher ones are closed
-/// descriptors.
+/// Many descriptors, and a small event buffer. Keys below `CROWD` are sockets, and higher keys are
+/// closed descriptors.
 struct Scarce {
     fixture: Fixture,
     pairs: Vec<(Socket, Socket)>,
     is_ready: [bool; CROWD],
     is_refused: [bool; CROWD],
     is_woken: bool,
-    /// Number of waits in a row that have not reported a ready socket.
+    /// For each socket, number of successive waits that did not report it although it was ready.
     waits_without: [usize; CROWD],
     capacity: usize,
 }
@@ -484,8 +486,8 @@ impl Scarce {
         let trace = self.fixture.now();
         let name = &self.fixture.name;
         let is_woken = mem::take(&mut self.is_woken);
-        // A simulation's backend keeps a wake until it is called, and a wait that is full of
-        // refusals does not call it.
+        // A simulation's backend keeps a wake until the poller calls the backend, which a wait does
+        // not do if refusals fill its buffer.
         if matches!(self.pairs[0].0, Socket::Real(_)) {
             assert_eq!(self.fixture.events.was_woken(), is_woken, "{name}: woken");
         }

@@ -1,5 +1,6 @@
-//! Descriptors that were closed without being removed, whose numbers are reused, or whose
-//! duplicates live.
+//! Descriptors that were closed before they were removed from the poller, or whose numbers are
+//! reused, or whose duplicates are still open. If a wait gets only stale events, the poller
+//! rebuilds the set: it registers the present descriptors in a new one.
 
 use std::{
     io::Write,
@@ -150,7 +151,8 @@ fn a_reported_wake_is_not_repeated_by_a_rebuilt_set(fixture: &mut Fixture) {
     }
 }
 
-/// A thread counts and wakes, while each wait has to drop a stale registration.
+/// A thread increments a counter and wakes the poller, while each wait has to drop a stale
+/// registration.
 fn no_wake_is_lost_while_the_set_is_rebuilt(fixture: &mut Fixture) {
     const WAKES: u32 = 20_000;
     let (noted, waker) = (AtomicU32::new(0), fixture.poller.waker());

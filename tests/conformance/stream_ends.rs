@@ -1,4 +1,4 @@
-//! The ends of streams: half-closed, closed and broken, with unread data and without.
+//! Streams that end: half-closed, closed and broken, with unread data and without.
 
 use std::{
     io::{Read, Write},

@@ -1,4 +1,4 @@
-//! The page while no server answers, and the times at which it sends requests.
+//! The dashboard's page while no server answers, and the times at which the page sends requests.
 
 use std::{net::TcpListener, process::Command};
 

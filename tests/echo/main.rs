@@ -28,10 +28,10 @@ use std::{
 use evcore_tests::{PATIENCE, Server, echo};
 use rustix::net::sockopt;
 
-/// More bytes than the kernel takes from a client for a server that does not read.
+/// More bytes than the kernel takes from a client while the server does not read.
 const LENGTH: usize = 16 << 20;
 
-/// Time after which a server that takes no more counts as waiting for its client to read.
+/// If a server takes no more bytes for this time, it is assumed to wait until its client reads.
 const STALLED: Duration = Duration::from_millis(200);
 
 fn start(idle_seconds: &str) -> Server {

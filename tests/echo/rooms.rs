@@ -1,4 +1,4 @@
-//! The example `rooms`: its clients stay connected while it is replaced.
+//! The example `rooms`, whose clients stay connected while the server is replaced.
 
 use std::{io::Write, net::TcpStream, process::Command, thread};
 
@@ -103,7 +103,8 @@ fn rooms_forwards_a_text_with_a_ping_between_its_parts_and_long_texts_without_a_
         speaker.send(Message::Frame(part)).expect("it is open");
     }
     assert_eq!(read(&mut listener), "one, two");
-    // Together, the server may receive these without their ends.
+    // If the server receives several of these texts at once, the end of the last one may be
+    // missing.
     let text = "x".repeat(5000);
     thread::scope(|threads| {
         threads.spawn(|| {

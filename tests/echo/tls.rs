@@ -1,4 +1,5 @@
-//! The example `tls`: its handshakes, its ends, and clients that do not keep to the protocol.
+//! The example `tls`: its handshakes, the ends of its sessions, and clients that do not keep to the
+//! protocol.
 
 use std::{
     io::{self, ErrorKind, Read, Write},
@@ -306,7 +307,8 @@ fn quit_lets_a_client_that_is_not_quiet_finish() {
         TcpStream::connect(server.address()).is_err()
     });
     let (received, longest_pause) = exchange(&mut client, &bytes[taken..], bytes.len());
-    // If this thread was held up, the pause may be longer, and the result does not count.
+    // If this thread was held up, the client may have been quiet for so long that the server has
+    // closed it. In that case the result does not count.
     if longest_pause < QUIET {
         assert!(received == bytes, "{} bytes", received.len());
         read_end(&mut client);

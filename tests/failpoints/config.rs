@@ -24,8 +24,9 @@ pub(crate) enum Config {
     /// Each worker has a listener of its own, and the kernel spreads the clients over them.
     ReusePort,
     LeastLoaded,
-    /// No worker probes, because the delay is long. After a death, another worker listens only
-    /// because the parent notifies it.
+    /// No worker probes (a worker that does not listen tries the listeners once in a delay),
+    /// because the delay is long. After a death, another worker listens only because the parent
+    /// notifies it.
     LeastLoadedNoProbe,
     /// A poller without exclusive wake-ups, so that workers near the least load share the lock.
     LeastLoadedLock,
@@ -84,7 +85,9 @@ impl Config {
             Self::Mutex | Self::MutexHandoff => Policy::mutex(),
             Self::Exclusive => Policy::exclusive(),
             _ => Policy::LeastLoaded {
-                // With the smallest slack, few clients make a worker stop listening.
+                // The slack is the number of clients that a listening worker may have more than the
+                // least loaded one. With the smallest slack, few clients make a worker stop
+                // listening.
                 slack: 1,
                 delay: DELAY,
             },
@@ -92,9 +95,9 @@ impl Config {
         policy.with_delay(self.delay())
     }
 
-    /// The capacity of each worker, in clients. The first worker is full with two clients. For
-    /// `MutexHandoff` both workers are, because a run has few clients, and only a full worker then
-    /// hands the lock over.
+    /// The capacity of each worker, in clients. The first worker is full with two clients. Under
+    /// `MutexHandoff` both workers are full with two clients. A run has few clients, so only a full
+    /// worker hands the lock over.
     pub(crate) fn capacities(self) -> [u32; 2] {
         match self {
             Self::MutexHandoff => [2, 2],

@@ -93,8 +93,8 @@ impl Failpoints {
     }
 }
 
-/// Returns an id of this process. A replacement has another id than the dead worker, so it does not
-/// get the lock of the dead.
+/// Returns an id of this process. A replacement has another id than the dead worker, so the
+/// replacement does not get the lock that the dead worker has.
 pub(crate) fn this_process() -> WorkerId {
     WorkerId::from_slot(std::process::id() as usize)
 }
@@ -116,7 +116,7 @@ impl State {
 
     /// Ends this process, unless another worker has died before.
     fn die(&self, kind: &str) {
-        // Failpoints inside the lock below have no effect without a present call.
+        // Without a present call, the failpoints inside `try_lock` below have no effect.
         let call = self.set_call(None);
         if self.death.try_lock(this_process()) {
             eprintln!("dies {kind}");

@@ -1,4 +1,5 @@
-//! The member and the listener of a worker, with failpoints around the calls that affect others.
+//! The group member and the listener of a worker, with failpoints around the calls that affect
+//! other workers.
 
 use evcore::{
     Acceptor, Listener, Stream,

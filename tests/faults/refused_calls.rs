@@ -1,5 +1,5 @@
-//! A kernel that refuses to register a listener, to accept a client, or to take the requests of a
-//! ring. No worker ends, and clients are still served.
+//! A kernel that refuses to register a listener, to accept a client, or to take the requests of an
+//! `io_uring`. No worker ends, and clients are still served.
 
 use std::{
     fs,
@@ -61,7 +61,7 @@ fn a_refused_listener_ends_no_worker_and_no_connection() {
     }
 }
 
-/// EPERM is the error of a firewall, for one client.
+/// EPERM means that a firewall forbids one client.
 #[test]
 fn a_forbidden_client_does_not_suspend_the_listener() {
     if !strace_works() {
@@ -91,7 +91,7 @@ fn a_forbidden_client_does_not_suspend_the_listener() {
 }
 
 /// With `EAGAIN`, the kernel has no memory for a request at the moment. With `EBUSY`, it requires
-/// that completions are taken first.
+/// that the program takes completions before it makes more requests.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_ring_that_is_busy_for_now_ends_no_worker_and_no_connection() {

@@ -1,5 +1,5 @@
-//! On Linux, a loop with a timer resolution has a ticker. If the ticker cannot be read, the wait
-//! fails and loses no event.
+//! On Linux, a loop with a timer resolution has a ticker: a descriptor whose ticks update the
+//! clock. If the ticker cannot be read, the wait fails and loses no event.
 
 use std::{io::Write, os::unix::net::UnixStream, time::Duration};
 

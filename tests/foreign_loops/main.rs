@@ -130,7 +130,7 @@ fn a_server_of_mio_moves_its_clients_to_a_new_process_twice() {
     let mut first = command
         .arg("127.0.0.1:0")
         .stdout(Stdio::piped())
-        // The group is killed even if the test fails.
+        // The process group is killed even if the test fails.
         .process_group(0)
         .spawn()
         .unwrap();

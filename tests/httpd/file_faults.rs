@@ -236,7 +236,8 @@ fn a_chunk_not_in_memory_is_read_by_another_thread() {
     assert_ne!(reads, sends, "{calls}");
 }
 
-/// The kernel begins to read what is not in memory, and says so unless the disk was faster.
+/// The kernel begins to read a chunk that is not in memory, and returns `EAGAIN` unless the disk
+/// was faster.
 #[test]
 #[cfg(target_os = "linux")]
 fn the_kernel_says_which_chunk_is_not_in_memory() {

@@ -303,7 +303,7 @@ fn a_reload_opens_the_root_again() {
     server.signal(Signal::HUP);
     eventually("the reload", || server.reloads() > 0);
     eventually("the new workers serve", || {
-        // An old worker may accept the connection, and close it when it gets its stop.
+        // An old worker may accept the connection, and close it when the worker begins to stop.
         let response = server.connect().try_get("/files/a");
         response.is_ok_and(|response| response.text() == "2")
     });

@@ -75,7 +75,7 @@ fn metrics_have_the_counts_of_the_status_page() {
         eventually(
             "all 20 timers and more than 20 turns are in the histograms",
             || {
-                // A worker reads its histograms in a turn, so each one needs another turn.
+                // A worker reads its histograms in a turn, so each worker needs another turn.
                 for client in &mut clients {
                     assert_eq!(client.get("/").status, 200);
                 }
@@ -96,7 +96,7 @@ fn assert_never_back(server: &Server, before: &mut HashMap<String, f64>) {
             page = text;
             true
         }
-        // A worker was killed, or has closed an idle connection before its end.
+        // The worker was killed, or it stops and has closed this idle connection.
         Err(_) => false,
     });
     let now = samples(&page);

@@ -138,7 +138,8 @@ impl Manager {
     }
 
     /// Waits until the store has this many descriptors under names that begin with this. A server
-    /// removes a name and stores it again by two messages, which a busy machine reads late.
+    /// removes a name and stores it again by two messages, which this test may read late on a busy
+    /// machine.
     fn wait_for(&self, name: &str, count: usize) {
         eventually("the store has its descriptors", || {
             self.count(name) == count

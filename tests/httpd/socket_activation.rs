@@ -149,7 +149,8 @@ fn a_new_binary_inherits_a_passed_socket() {
     });
 }
 
-/// The variables are left over from another process, so the server owns the file of its socket.
+/// `LISTEN_PID` names another process, so the server ignores the passed socket. It binds its Unix
+/// socket itself, and has to remove the socket's file.
 #[test]
 fn a_new_binary_has_no_variables_of_another_process() {
     let dir = Scratch::new("left-over");

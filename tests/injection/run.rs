@@ -43,7 +43,8 @@ pub(super) struct Run {
     pub(super) error: &'static str,
     pub(super) phase: Phase,
     pub(super) occurrence: Occurrence,
-    /// Number of earlier calls by the loader and the runtime, and of those that the row leaves out.
+    /// Number of calls before the first one that may fail: calls of the loader and the runtime, and
+    /// the first calls that the row leaves out.
     pub(super) before: usize,
 }
 

@@ -87,8 +87,8 @@ fn keep_busy(address: SocketAddr, is_over: &AtomicBool) -> (u32, u32) {
                     continue;
                 }
             }
-            // A server that stops waits for a second, but this client did not run for most of that
-            // second.
+            // A server that stops waits a second for a last request, but this client did not run
+            // for most of that second.
             Err(_) if pause > LAST_REQUEST => late += 1,
             Err(error) => panic!("a request was lost {pause:?} after the last one: {error}"),
         }

@@ -71,7 +71,8 @@ impl Config {
         config.connections = 4;
         config.policy = Policy::LeastLoaded {
             slack: 1,
-            // With this delay, workers probe the listeners only when they are notified.
+            // With this delay, a worker that does not listen looks for clients only when another
+            // worker notifies it.
             delay: Duration::from_secs(600),
         };
         config.own_listeners = false;
@@ -115,8 +116,8 @@ impl Config {
         let (budgets, timers) = if rng.below(2) == 0 {
             (Budgets::default(), Timers::Wheel)
         } else {
-            // A wheel is not used here, because a pause of its phase counts against the budget as
-            // a timer does.
+            // A wheel is not used here. It may return no timer although some are due (it pauses),
+            // and such a pause counts against the budget as a timer does.
             (small(), [Timers::Tree, Timers::Heap][rng.index(2)])
         };
         let (policy, own_listeners) = policy(rng);

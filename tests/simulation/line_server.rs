@@ -57,7 +57,7 @@ pub(crate) struct LineServer {
     /// The loop's count of posted steps before the present step.
     posted: u64,
     is_shutting_down: bool,
-    /// True if the shutdown may time out before its clients have ended.
+    /// True if the shutdown may time out before the clients have ended.
     may_time_out: bool,
     /// The time at which the shutdown began, by the loop's clock.
     shutdown_ns: u64,

@@ -1,8 +1,8 @@
 //! Checks that some worker accepts soon while clients wait.
 //!
 //! A worker accepts at once, apart from its wake-up and the lag of a coarse clock. If workers share
-//! the accept lock without a group, or after a fault has harmed a worker, another worker may probe
-//! the listeners only after the delay of the policy.
+//! the accept lock without a group, or after a fault has harmed a worker, another worker may try to
+//! accept only after the delay of the policy.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ const PAUSE: Duration = Duration::from_millis(500);
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Guarantee {
-    /// True if a worker that does not get the lock waits for the delay.
+    /// True if a worker that does not get the lock waits for the delay of the policy.
     pub(crate) has_pauses: bool,
     /// True if each worker has its own listener, whose clients no other worker accepts.
     pub(crate) own_listeners: bool,

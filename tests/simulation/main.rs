@@ -24,7 +24,8 @@ use liveness::LivenessChecker;
 /// The time by which every client has ended, because of the server's own timeouts.
 const TIME_LIMIT: Duration = Duration::from_secs(900);
 
-/// The time before the last client comes. With the default delay, a group rests after two seconds.
+/// The time before the last client comes. With the default delay, a group is at rest (its workers
+/// sleep without a limit) after two seconds without a client.
 const QUIET: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(6);
 
 /// The time for which workers are paused when the last client comes.
@@ -209,8 +210,8 @@ fn all_invariants_hold_under_every_fault() {
         }
     });
     if seeds >= 100 {
-        // Without this, the run tests nothing. The servers are small and full, so not every client
-        // that stays is answered.
+        // If few clients are answered, the test shows nothing. The servers are small and full, so
+        // not every client that stays is answered.
         assert!(
             answered * 5 > stayed * 3,
             "only {answered} of {stayed} that stayed were answered"
@@ -222,7 +223,7 @@ fn all_invariants_hold_under_every_fault() {
     }
 }
 
-/// The workers probe the listeners only when another worker notifies them.
+/// A worker that does not listen looks for clients only when another worker notifies it.
 #[test]
 fn every_notification_is_followed() {
     check("every_notification_is_followed", 0..100, |sim| {

@@ -47,8 +47,8 @@ const CLIENTS: u64 = 12;
 
 const ROUND: Duration = Duration::from_secs(60);
 
-/// The disturbances that the second server has at least in each round. Those that are still missing
-/// when the time of the round is over are made then.
+/// The disturbances that the second server has at least in each round. When the time of a round is
+/// over, the test makes those that are still missing.
 const DUE: [Disturbance; 3] = [Disturbance::Kill, Disturbance::Kill, Disturbance::Reload];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -475,8 +475,8 @@ fn lose_only(
     let mut visitors: Vec<_> = (0..300).map(|name| Visitor::new(site, name)).collect();
     visitors.iter_mut().for_each(Visitor::expect_answer);
     let (mut kills, mut lost, mut moved) = (0, 0, 0);
-    // On a busy machine, `times` kills may all come before a connection has moved. Then the loop
-    // goes on.
+    // On a busy machine, `times` kills may all come before a connection has moved. In that case the
+    // loop goes on.
     while kills < times || moved == 0 {
         kills += 1;
         assert!(kills < times + 50, "nothing moves");

@@ -128,7 +128,7 @@ struct Row {
     /// The 99th percentile of a busy client's wait in a quiet second, and in the seconds after the
     /// signals.
     p99: [Duration; 2],
-    /// The longest waits in the same times.
+    /// The longest waits in the same periods.
     longest: [Duration; 2],
 }
 

@@ -331,7 +331,7 @@ fn poller() -> Option<&'static str> {
 }
 
 /// Adds the poller of the environment to a command that does not choose one. The command becomes
-/// `httpd`, or is a shell that starts `httpd` with its own last arguments.
+/// `httpd`, or is a shell that passes its last arguments to `httpd`.
 fn choose_poller(command: &mut Command) {
     let Some(poller) = poller() else {
         return;

@@ -1,4 +1,4 @@
-//! What Linux shows of a process in `/proc`.
+//! Processes, as Linux shows them in `/proc`.
 
 use std::{collections::HashSet, fs};
 

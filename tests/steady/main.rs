@@ -129,7 +129,8 @@ fn serve_and_count() {
     serving.join().expect("it ends");
 }
 
-/// The server's allocations during `rounds` rounds of requests: a single one, and two in a segment.
+/// The server's allocations during `rounds` rounds. In a round, each client sends a single request,
+/// and then two requests in one segment.
 fn allocations_of(clients: &mut [Client], rounds: usize) -> usize {
     let before = watched_allocations();
     for _ in 0..rounds {

@@ -23,7 +23,7 @@ pub(crate) fn plan() -> Plan {
 ///
 /// # Errors
 ///
-/// If they differ. The error has the lines that do.
+/// If they differ. The error has the lines that differ.
 pub(crate) fn check(workspace: &Workspace) -> Result {
     let mut report = String::new();
     for name in libraries(workspace) {

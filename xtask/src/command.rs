@@ -22,7 +22,7 @@ const LIMIT: Duration = Duration::from_secs(30 * 60);
 /// Marks a command and the processes that it starts, which inherit the variable.
 const MARK: &str = "XTASK_LOG";
 
-/// Kills the process `$1` and all processes with the mark `$0`. Repeats this, because each may
+/// Kills the process `$1` and all processes with the mark `$0`. Repeats this, because a process may
 /// start another one before it is killed. Without `/proc`, only `$1` is killed.
 const KILL: &str = r#"
 kill -KILL "$1"
@@ -69,7 +69,7 @@ pub(crate) fn run_logged(dir: &Path, line: &str, log: &Path) -> Result<(String, 
     run_for(limit_of(line), dir, line, log)
 }
 
-/// [`LIMIT`], and the seconds for which the line runs a fuzz target.
+/// The sum of [`LIMIT`] and the seconds for which the line runs a fuzz target.
 fn limit_of(line: &str) -> Duration {
     let seconds = line.split("-max_total_time=").nth(1);
     let seconds = seconds.and_then(|text| text.parse().ok()).unwrap_or(0);
@@ -126,7 +126,7 @@ pub(crate) fn run_attended(line: &str) -> Result {
     }
 }
 
-/// Runs the line in place of this program, so that a signal for this process reaches it.
+/// Runs the line in place of this program, so that a signal for this process reaches the command.
 ///
 /// # Errors
 ///
@@ -144,7 +144,8 @@ pub(crate) fn run_in(dir: &Path, line: &str) -> Result<(String, bool)> {
     Ok((text, output.status.success()))
 }
 
-/// The output of the line. Its errors go where those of this program go.
+/// The output of the line. The standard error of the command goes where the standard error of this
+/// program goes.
 ///
 /// # Errors
 ///

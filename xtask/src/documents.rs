@@ -67,7 +67,8 @@ fn text<'a>(tree: &'a Tree, path: &str) -> &'a str {
 }
 
 /// Lists the lines that files lack: quotes in a document, lines that all manifests must have, and
-/// the ban on `unsafe` in each crate that needs none. A file cannot allow what its crate forbids.
+/// the ban on `unsafe` in each crate that needs no `unsafe`. A file cannot allow what its crate
+/// forbids.
 fn missing(tree: &Tree, workspace: &Workspace) -> Vec<String> {
     let (mut faults, mut absent) = (Vec::new(), Vec::new());
     let mut need = |path: &str, needed: &str| {

@@ -1,6 +1,6 @@
 //! The dependencies that each crate may ship with.
 //!
-//! Each word in the second column of the table allows one.
+//! Each word in the second column of the table allows one dependency.
 
 use cargo_metadata::{Dependency, DependencyKind};
 

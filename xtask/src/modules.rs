@@ -113,8 +113,8 @@ fn word(text: &str) -> String {
     text.trim_start().chars().take_while(is_word).collect()
 }
 
-/// The modules that remain after repeatedly removing those that import none of the rest, and those
-/// that none of the rest imports.
+/// The modules that remain when others are removed repeatedly: each that imports no remaining
+/// module, and each that no remaining module imports.
 fn circle(imports: &Imports) -> BTreeSet<String> {
     let mut left: BTreeSet<String> = imports.keys().cloned().collect();
     loop {

@@ -100,8 +100,8 @@ pub(crate) fn check(workspace: &Workspace, name: &str) -> Result {
         .stderr(Stdio::null())
         .status()?;
     let run = |line: &str| run_in(copy.as_std_path(), line);
-    // `GIT_DIR=none`, because git would leave out files that the repository around the copy
-    // ignores.
+    // The line sets `GIT_DIR=none`, because git would otherwise leave out files that the repository
+    // around the copy ignores.
     let (output, applies) = run(&format!("GIT_DIR=none git apply {patch}"))?;
     if !applies {
         return Err(format!("{patch} does not apply:\n{output}").into());

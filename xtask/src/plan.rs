@@ -45,7 +45,8 @@ impl Plan {
         self
     }
 
-    /// Leaves out all steps if the command `line` fails, which looks for a program that they need.
+    /// Leaves out all steps if the command `line` fails. The command looks for a program that the
+    /// steps need.
     pub(crate) fn needs(self, line: &str, reason: &str) -> Plan {
         if printed(line).is_some() {
             return self;

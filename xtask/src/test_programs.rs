@@ -20,14 +20,15 @@ const BUILD: &str = "cargo test --workspace --no-run --message-format json";
 
 const DOC_TESTS: &str = "cargo test --workspace --no-fail-fast --doc";
 
-/// Makes a build lint, too, because clippy's compiler also compiles. `cargo clippy` would analyze
-/// everything once more, with all dependencies. Without incremental compilation, the first build
-/// takes a quarter less time.
+/// Variables with which a build also reports clippy's lints. They suffice, because `clippy-driver`
+/// compiles, too. `cargo clippy` would analyze everything once more, with all dependencies. Without
+/// incremental compilation, the first build takes a quarter less time.
 const LINTED: &str = "RUSTC_WORKSPACE_WRAPPER=clippy-driver CARGO_INCREMENTAL=0 ";
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Share {
-    /// A quarter of the random cases and seeds, and no load of many seconds. The build lints.
+    /// A quarter of the random cases and seeds, and no load of many seconds. The build also reports
+    /// clippy's lints.
     Some,
     All,
 }
@@ -108,7 +109,8 @@ fn build(share: Share) -> Result<Vec<Artifact>> {
 }
 
 /// Reads cargo's messages, and returns the artifacts of the build. If the build has failed or
-/// warned, the error is the compiler's output, or cargo's if the compiler has printed nothing.
+/// warned, the error is the compiler's output, or the output of cargo if the compiler has printed
+/// nothing.
 fn artifacts(messages: &str, succeeded: bool) -> std::result::Result<Vec<Artifact>, String> {
     let (mut artifacts, mut rendered, mut text) = (Vec::new(), String::new(), String::new());
     for message in Message::parse_stream(messages.as_bytes()) {

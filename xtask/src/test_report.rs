@@ -43,7 +43,8 @@ impl TestReport {
         report
     }
 
-    /// Reads the output of a step. Programs without a test are listed if another program ran one.
+    /// Reads the output of a step. Programs without a test are listed if another program ran a
+    /// test.
     ///
     /// # Errors
     ///

@@ -26,8 +26,8 @@ const IDLE_MAX: Duration = Duration::from_secs(60);
 /// The time for which a stopping worker waits for the next bytes of a client.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// Waits until a stop has begun and the grace has passed. Returns 0, like a read at the end of the
-/// stream.
+/// Waits until a stop has begun, and after that for `GRACE`. Returns 0, like a read at the end of
+/// the stream.
 async fn stops() -> io::Result<usize> {
     shutting_down().await;
     sleep(GRACE).await;

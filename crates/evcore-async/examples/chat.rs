@@ -37,7 +37,7 @@ impl Room {
     }
 }
 
-/// A guard, which takes a client out of the room when it is dropped.
+/// A guard that takes a client out of the room when the guard is dropped.
 struct Member {
     room: Rc<Room>,
     number: u64,

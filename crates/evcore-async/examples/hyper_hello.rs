@@ -3,11 +3,12 @@
 //!     cargo run --release --example hyper_hello --features hyper,serve -- 127.0.0.1:8080 4
 //!     curl http://127.0.0.1:8080/
 //!
-//! With `--h2`, the server speaks HTTP/2 (`curl --http2-prior-knowledge`). The workers share the
-//! accepting by their load. `kill -HUP` replaces the workers without losing a request of a busy
-//! client: a worker that stops announces the end of each connection with its next answer, and after
-//! a second closes the connections that are idle. `kill -QUIT` stops the server in the same way,
-//! and Ctrl-C stops it at once.
+//! With `--h2`, the server speaks HTTP/2 (`curl --http2-prior-knowledge`). The workers divide new
+//! clients among themselves by load. `kill -HUP` replaces the workers without losing a request of a
+//! busy client. When a worker stops, its next answer on a connection of HTTP/1.1 announces the end
+//! of the connection. After one second, the worker ends all connections gracefully: an idle one at
+//! once, and a busy one after its answer. `kill -QUIT` stops the server in the same way, and Ctrl-C
+//! stops it at once.
 use std::{convert::Infallible, env, error::Error};
 
 use evcore_async::{

@@ -23,10 +23,10 @@ use crate::wait_queue::WaitQueue;
 /// Threads for work that blocks or computes for long, such as name resolution, files and
 /// compression.
 ///
-/// A job that comes while the pool is full waits for room, and jobs get room in the order in which
-/// they came. So poll the future of a job until it ends, or drop it: while a future that waits for
-/// room is not polled, the later jobs wait, too. If a future is dropped after the pool has taken
-/// its job, the job still runs. A pool belongs to the executor in which it was made.
+/// If the pool is full, a new job waits for room, and jobs get room in the order in which they
+/// came. So poll the future of a job until it ends, or drop it: while a future that waits for room
+/// is not polled, the later jobs wait, too. If a future is dropped after the pool has taken its
+/// job, the job still runs. A pool belongs to the executor in which it was made.
 ///
 /// ```
 /// use evcore_async::{BlockingPool, Runtime};
@@ -54,7 +54,7 @@ struct Jobs {
 
 impl BlockingPool {
     /// Starts `threads` threads, for at most `limit` jobs at once. Running jobs and results that
-    /// are not taken yet count, too.
+    /// are not taken yet count towards `limit`, too.
     ///
     /// # Errors
     ///

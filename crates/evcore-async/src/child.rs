@@ -69,9 +69,9 @@ impl Child {
             if let Some(status) = self.child.try_wait()? {
                 return Ok(status);
             }
-            // The wait has a timeout, because a shutdown waits for a sleep but not for a signal.
-            // The timeout is short, because the signal does not come if the process blocks it, or
-            // if other code has replaced its handler.
+            // A shutdown waits for a sleep but not for a signal. So the timeout, which is a sleep,
+            // makes a shutdown wait for the child. The timeout is short, because the signal does
+            // not come if the process blocks it, or if other code has replaced its handler.
             let _ = timeout(WITHOUT_SIGNAL, self.ended.recv()).await;
         }
     }

@@ -61,7 +61,7 @@ impl Interval {
     }
 }
 
-/// The first tick after `now`, if one of the ticks is at `due`.
+/// The first tick after `now`, in a series of ticks of which one is at `due`.
 fn tick_after(now: Instant, due: Instant, period: Duration) -> Instant {
     let late = now.saturating_duration_since(due);
     let since_tick_ns = late.as_nanos() % period.as_nanos();

@@ -21,8 +21,9 @@
 //! executor's token. A task that is woken otherwise is polled in the step of its own token. If the
 //! loop has instruments, every task is polled in the step of its own token.
 //!
-//! Dropping a future ends its tokens, except for the token of one sleep, which the next sleep uses.
-//! After a drop outside the runtime, the tokens leave the loop in its next step.
+//! Dropping a future removes its tokens from the loop. Only the token of one sleep is kept, for the
+//! next sleep. If a future is dropped outside the runtime, its tokens are removed in the next step
+//! of the loop.
 //!
 //! # In the simulator
 //!

@@ -16,7 +16,8 @@ use crate::timeout::timeout;
 use crate::wait_queue::Place;
 use crate::watched::Watched;
 
-/// After this many lost clients in a row the listener counts as failed, as in the loop.
+/// After this many lost clients (`Accept::Aborted`) in a row, the listener counts as failed. The
+/// loop has the same limit.
 const ABORTED_MAX: u32 = 8_192;
 
 /// A TCP or Unix listener, or a listener of a simulator, which accepts a client when a task awaits
@@ -101,7 +102,7 @@ impl<L: Acceptor<Stream: Transport>> Listener<L> {
     ///
     /// If the listener itself fails, or if the calling task belongs to another runtime.
     /// [`ConnectionAborted`](io::ErrorKind::ConnectionAborted) after half a second if 8,192 clients
-    /// in a row were lost, because a sandbox may forbid accepting.
+    /// in a row were lost. The cause may be a sandbox that forbids accepting.
     ///
     /// # Panics
     ///
@@ -110,8 +111,8 @@ impl<L: Acceptor<Stream: Transport>> Listener<L> {
         let place = self.watched.shared().awaiting_room.place();
         let aborted = Cell::new(0);
         loop {
-            // The timeout limits each wait, because the end of a connection that is not this
-            // executor's wakes no task.
+            // The timeout limits each wait, because the end of a connection wakes no task if the
+            // connection does not belong to this executor.
             while timeout(Backoff::PAUSE, poll_fn(|cx| poll_room(&place, cx)))
                 .await
                 .is_err()

@@ -77,7 +77,7 @@ impl Registration {
     ///
     /// # Panics
     ///
-    /// If the token's loop is not lent, because the task could then wait forever.
+    /// If the token's loop is not lent (see `context`), because the task could then wait forever.
     pub(crate) fn poll_event(&self, cx: &Context<'_>) -> Poll<()> {
         self.assert_here();
         let waker = cx.waker().clone();

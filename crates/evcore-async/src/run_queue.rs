@@ -1,4 +1,5 @@
-//! The tasks that were woken while the loop was lent, in the order of their wake-ups.
+//! The tasks that were woken while the loop was lent (see `context`), in the order of their
+//! wake-ups.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;

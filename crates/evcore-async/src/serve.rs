@@ -14,7 +14,7 @@ impl Executor {
     /// each accepted client, which is spawned as a task. A client is closed if its stream cannot be
     /// [watched](TcpStream::new), or if its task cannot be [spawned](Self::spawn).
     ///
-    /// A worker that stops accepts no further client, and ends when its
+    /// When a worker stops, it accepts no further client. It ends when its
     /// [shutdown](crate::shutting_down) is complete, at the latest after the
     /// [timeout](evcore_serve::Server::stop_timeout). So a task should end after its present
     /// request. To notice the stop, a task awaits [`shutting_down`](crate::shutting_down), or calls

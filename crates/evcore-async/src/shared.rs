@@ -52,8 +52,8 @@ pub(crate) struct Shared {
     locations: RefCell<SecondaryMap<&'static Location<'static>>>,
     /// Tasks that have ended, whose memory later tasks use.
     spare_tasks: RefCell<Vec<Rc<Task>>>,
-    /// The token of a sleep that has ended, which the next sleep uses. hyper ends a sleep and begins
-    /// another one for each request.
+    /// The token of a sleep that has ended, which the next sleep uses. hyper ends a sleep and
+    /// begins another one for each request.
     spare_sleep: Cell<Option<Token>>,
     /// The tasks whose `accept` waits until the loop has room for a connection. When a connection
     /// of this executor ends, all of them are woken, because the listener of the first task may
@@ -134,13 +134,13 @@ impl Shared {
             let owner = Box::new((slot, owner));
             self.insert(token, Slot::Orphan);
             self.orphans.borrow_mut().push((token, owner));
-            // Any step of the loop ends the orphans, so this post causes one.
+            // Any step of the loop ends the orphans, so this post causes a step.
             self.remote.post(self.run_queue.runner);
         }
     }
 
-    /// Keeps the token of a sleep that ends for the next sleep. Returns false if the token is not of
-    /// a sleep, if another one is kept, or if the loop is not lent.
+    /// When a sleep ends, keeps its token for the next sleep. Returns false if the token does not
+    /// belong to a sleep, if another token is kept, or if the loop is not lent.
     pub(crate) fn keep_sleep(&self, token: Token) -> bool {
         if self.spare_sleep.get().is_some() || !has_entered(self.id()) {
             return false;
@@ -272,7 +272,7 @@ impl Shared {
         drop(watched);
         if is_over {
             self.end_task(&task);
-            // Without a handle, the output is dropped here.
+            // If the task has no handle, its output is dropped here.
             let recycled = catch_unwind(AssertUnwindSafe(|| self.recycle(task)));
             self.resume(recycled.err());
         }

@@ -36,8 +36,8 @@ use crate::slot::{Event, Slot};
 /// # Ok::<(), evcore_async::Error>(())
 /// ```
 ///
-/// A server stops accepting, and then its future waits without end, so that its clients can finish
-/// until the shutdown is complete:
+/// When a shutdown begins, a server stops accepting. Its future then waits without end, so that
+/// `block_on` runs the tasks of the clients until the shutdown is complete:
 ///
 /// ```
 /// use evcore_async::{Error, Runtime, TcpListener, TcpStream, handle, shutting_down, spawn_local};

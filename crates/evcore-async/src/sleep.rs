@@ -37,7 +37,8 @@ pub fn sleep(time: Duration) -> Sleep {
     sleep_until(deadline_after(now(), time))
 }
 
-/// Waits until a point in time on the loop's clock. In a simulation, count from [`now`].
+/// Waits until a point in time on the loop's clock. In a simulation, compute the deadline from
+/// [`now`].
 ///
 /// # Panics
 ///

@@ -94,8 +94,8 @@ impl Slot {
     }
 
     /// Records an eviction, and returns the waker of the reader. Does nothing for a busy
-    /// connection, which the loop still counts as idle if its idle read was dropped while the loop
-    /// was not lent.
+    /// connection. The loop still counts a busy connection as idle if its `read_idle` was dropped
+    /// while the loop was not lent (see `context`).
     pub(crate) fn on_evict(&mut self) -> Option<Waker> {
         match self {
             Self::Source(source) if source.activity == Activity::Idle => {

@@ -94,7 +94,7 @@ impl<F> fmt::Debug for Refused<F> {
 }
 
 impl Shared {
-    /// Begins a task, which is due at once. The loop must be lent.
+    /// Begins a task, which is due at once. The loop must be lent (see `context`).
     pub(crate) fn spawn<F: Future<Output: 'static> + 'static>(
         self: &Rc<Self>,
         future: F,

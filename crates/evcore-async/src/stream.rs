@@ -132,11 +132,11 @@ impl<S: Transport + Source> Stream<S> {
     /// loop's own listeners, and evicts it in a graceful shutdown. Use this call between two
     /// requests.
     ///
-    /// A connection that moves to another worker leaves its task first. The task returns the result
-    /// of [`into_inner`](Self::into_inner) and the state of the connection as bytes, and the
-    /// program adds both to its [`Connections`](evcore::Connections). `evcore-serve` then hands the
-    /// connection over with its state. The worker that receives the connection makes a stream of
-    /// it.
+    /// A task cannot move to another worker, so it ends before its connection moves. Its output is
+    /// the result of [`into_inner`](Self::into_inner) and the state of the connection as bytes. The
+    /// program adds both to its [`Connections`](evcore::Connections), from which `evcore-serve`
+    /// hands the connection over with its state. The other worker makes a new stream of the
+    /// connection.
     ///
     /// # Errors
     ///

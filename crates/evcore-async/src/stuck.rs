@@ -57,7 +57,7 @@ impl Drop for Watched<'_> {
     }
 }
 
-/// Checks the current poll each time that `lasts`, which waits, returns true.
+/// Checks the current poll each time that `lasts` returns true. `lasts` waits until the next check.
 fn watch(
     watched: &Mutex<Polled>,
     lasts: impl Fn() -> bool,

@@ -63,8 +63,8 @@ impl Place<'_> {
     }
 }
 
-/// If the task's waker is still in the queue, wakes the task that is then the first, because there
-/// may be room for that task.
+/// Gives up the place. If the task's waker was still in the queue, wakes the task that is now
+/// first, because there may be room for that task.
 impl Drop for Place<'_> {
     fn drop(&mut self) {
         let waker = self.queue.wakers.borrow_mut().remove(&self.number);

@@ -21,10 +21,10 @@ impl Remote {
     }
 }
 
-/// Makes a task due. If the executor has lent its loop on this thread, the waker puts the task into
-/// the run queue (or posts its token, if the loop has instruments). Otherwise, the waker posts the
-/// task's token by the loop's handle. The loop merges posts, and drops posts of a token that has
-/// ended.
+/// Makes a task due. If the executor has lent its loop on this thread (see `context`), the waker
+/// puts the task into the run queue (or posts its token, if the loop has instruments). Otherwise,
+/// the waker posts the task's token by the loop's handle. The loop merges posts, and drops posts of
+/// a token that has ended.
 pub(crate) struct TaskWaker {
     pub(crate) token: Token,
     remote: Arc<Remote>,

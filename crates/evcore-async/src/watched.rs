@@ -166,7 +166,8 @@ impl<S> Watched<S> {
         });
         edge.on_ready(ready);
         if is_evicted {
-            // The read of an evicted connection fails only if nothing has arrived.
+            // This makes the call below read, because an evicted connection fails only if nothing
+            // has arrived.
             edge.on_ready(Ready::READABLE);
         }
         let result = call(&mut edge, &mut LentLoop);

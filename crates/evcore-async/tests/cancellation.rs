@@ -122,7 +122,7 @@ fn timeouts_leave_nothing() {
 fn yields_and_joins_leave_nothing() {
     cancel_after_each_poll(nothing, |()| yield_now());
     // Dropping a handle does not cancel its task, so `left` runs the task to its end before it
-    // counts.
+    // counts the tasks.
     let polls = cancel_after_each_poll(nothing, |()| async {
         spawn_local(async { 1 }).await.unwrap();
     });
@@ -361,8 +361,8 @@ fn blocking_jobs_leave_nothing() {
     assert!(polls >= 3, "{polls}");
 }
 
-/// Polls a future that waits for room a hundred times, and drops it. Returns the numbers of wakers
-/// that were kept before and after the drop.
+/// Polls a future a hundred times while it waits for room, and then drops the future. Returns the
+/// numbers of wakers that were kept before and after the drop.
 async fn kept_wakers(future: impl Future) -> [usize; 2] {
     struct Nothing;
     impl Wake for Nothing {
@@ -397,7 +397,8 @@ fn polling_a_wait_for_room_again_keeps_no_further_waker() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         kept_wakers(listener.accept()).await
     });
-    // A sleep within `accept` keeps one waker, and the queue of tasks that wait for room the other.
+    // A sleep within `accept` keeps one waker, and the queue of tasks that wait for room keeps the
+    // other one.
     assert_eq!(kept.unwrap(), [2, 0]);
 }
 

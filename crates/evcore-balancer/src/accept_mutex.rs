@@ -84,14 +84,14 @@ impl AcceptMutex {
 
     /// Frees the lock if the dead worker owned it, and returns whether it did.
     ///
-    /// The parent calls it after it has reaped the worker and before it starts the replacement. If
-    /// the worker still runs, two workers may own the lock.
+    /// The parent calls this after it has reaped the worker and before it starts the replacement.
+    /// If the worker still runs, two workers may own the lock.
     /// [`WorkerGroup::release_dead`](crate::WorkerGroup::release_dead) does this for the lock of a
     /// group.
     #[allow(clippy::must_use_candidate, reason = "callers rarely need the answer")]
     pub fn force_unlock(&self, dead: WorkerId) -> bool {
-        // Release: reaping has made the writes of the dead owner visible here, and this makes them
-        // visible to the next owner.
+        // Release: reaping has made the writes of the dead owner visible here, and the release
+        // makes them visible to the next owner.
         self.replace(dead.to_word(), FREE, Ordering::Release)
     }
 

@@ -18,8 +18,8 @@ use crate::{
 
 /// Decides whether and how its worker listens, as a [`Plan`] for each turn.
 ///
-/// Each worker has a balancer of its own. It allocates nothing after it is made, except to note
-/// workers to which connections were given in vain.
+/// Each worker has a balancer of its own. After a balancer is made, it allocates nothing, except
+/// for a list of workers that could not be given connections.
 ///
 /// ```
 /// use evcore_balancer::{Balancer, GroupView, Inputs, Load, Policy};
@@ -116,7 +116,8 @@ impl Balancer {
         self.even_out(Plan { stands, ..plan }, now)
     }
 
-    /// The workers that get no connections for a while, because some were given to them in vain.
+    /// The workers that get no connections for a while, because an attempt to give them connections
+    /// failed.
     pub(crate) fn avoided(&self, now_ns: u64) -> &[WorkerId] {
         self.rebalance.avoided(now_ns)
     }

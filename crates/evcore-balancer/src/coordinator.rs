@@ -18,8 +18,8 @@ use crate::{
     spread::Spread,
 };
 
-/// Plans the turns of one worker, by the worker's [`Balancer`], its member of the group and its
-/// last plan.
+/// Plans the turns of one worker, with the worker's [`Balancer`], its `GroupMember` and its last
+/// plan.
 ///
 /// ```
 /// use evcore_balancer::{Coordinator, Load, Policy, WorkerGroup, WorkerId};
@@ -49,7 +49,7 @@ pub struct Coordinator {
     // Invariant: true only from the call that makes or keeps a turn's plan to the end of that
     // turn's accepts.
     holds_lock: bool,
-    /// True if this worker has published that it rests.
+    /// True if this worker has published that it rests (`Plan::rests`).
     rests: bool,
     /// All inputs of the next plan, except the load and the time.
     reports: Reports,
@@ -60,7 +60,7 @@ pub struct Coordinator {
     rebalances: bool,
     /// The number of open connections that the group sees for this worker.
     open: u32,
-    /// True if the next plan looks at the spread again.
+    /// True if the next plan reads the `Spread` of the group's connections again.
     reads_spread_again: bool,
     moves: MoveCounts,
     // Invariant: its `is_late` is the value that this worker has published to the group.
@@ -131,8 +131,8 @@ impl Coordinator {
         Self { exclusive, ..self }
     }
 
-    /// The notifier that the poller has to watch, level-triggered; `None` without a group, or if a
-    /// notification ends a wait by other means. Report its events by
+    /// The notifier, which the poller has to watch level-triggered; `None` without a group, or if a
+    /// notification ends a wait by other means. Report the notifier's events by
     /// [`on_notified`](Self::on_notified).
     #[must_use]
     pub fn notifier(&self) -> Option<Notifier<'_>> {
@@ -194,8 +194,8 @@ impl Coordinator {
         is_alike && !self.reports.any_but(ignored)
     }
 
-    /// Sets whether this worker takes part in evening out open connections. It has no effect if the
-    /// worker sees no others. A worker that takes part follows [`Plan::give`], and calls
+    /// Sets whether this worker takes part in evening out open connections. The call has no effect
+    /// if the worker sees no others. A worker that takes part follows [`Plan::give`], and calls
     /// [`plan_moves`](Self::plan_moves) before each plan.
     pub fn set_rebalancing(&mut self, rebalances: bool) {
         self.rebalances = rebalances && self.in_group;
@@ -217,9 +217,9 @@ impl Coordinator {
         }
     }
 
-    /// Reports that connections have moved. Report an arrival before you answer it. Then the group
-    /// counts these connections twice until the other worker gets the answer, but never fails to
-    /// count them.
+    /// Reports that connections have moved. Report an arrival before you answer the worker that has
+    /// sent the connections. Then the group counts them twice until that worker gets the answer,
+    /// but never fails to count them.
     ///
     /// # Panics
     ///
@@ -311,8 +311,8 @@ impl Coordinator {
         plan
     }
 
-    /// Publishes the decisions of a plan: leads, notifies, rests and rouses as it requires. Call it
-    /// when the listeners are as planned. Does nothing without a group.
+    /// Publishes the decisions of a plan to the group: leadership, notifications and rest. Call it
+    /// when the listeners are registered as planned. Does nothing without a group.
     #[inline]
     pub fn publish(&mut self, plan: &Plan) {
         let has_changed = mem::replace(&mut self.rests, plan.rests) != plan.rests;
@@ -533,10 +533,11 @@ impl Reports {
     const POLLED: Self = Self(1 << 7);
     /// The worker has become late.
     const LATE: Self = Self(1 << 8);
-    /// Connections have moved, or this worker has begun or ended to take part in moves.
+    /// Connections have moved, or this worker has begun or stopped taking part in moves.
     const MOVED: Self = Self(1 << 9);
 
-    /// Reports that may be set right after a plan, so they do not show a later event.
+    /// The reports that may be set right after a plan. They do not show a later event, so
+    /// `fits_plan` ignores them.
     const OF_PLANNED: Self = Self(
         Self::LISTENER_EVENT.0
             | Self::LEFT_CLIENTS.0

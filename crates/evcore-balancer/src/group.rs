@@ -9,8 +9,9 @@
 //! - a member whose id is in the word stops listening only after another member has replaced that
 //!   id, or after it has removed the id itself.
 //!
-//! If a member stops because the word names another one, only that other member can empty the word.
-//! (A third one can only replace the id by its own.) The parent removes the id of a dead member.
+//! If a member stops listening because the word names another member, only that other member can
+//! empty the word. (A third one can only replace the id by its own.) The parent removes the id of a
+//! dead member.
 //!
 //! No notification is lost:
 //!
@@ -158,7 +159,7 @@ impl<N: Notify> WorkerGroup<N> {
     /// gauges on each [scoreboard](Self::with_scoreboard). Returns whether the worker was a member
     /// or held the lock.
     ///
-    /// Then it notifies members, because the dead worker may have left clients waiting:
+    /// The call then notifies members, because the dead worker may have left clients waiting:
     ///
     /// - the least loaded member, because the dead worker may have been the only one that listened,
     ///   or the only one that the kernel woke for a client;
@@ -411,8 +412,8 @@ impl<N: Notify> Shared<N> {
         let leader = self.leader(me);
         let on_time = self.least_loaded_of(self.others(me).filter(|id| !self.is_late(*id)));
         let is_late = self.is_late(me);
-        // If this member is late or full and all others with room are late, one of them gets the
-        // clients that this one leaves.
+        // A member is late if its turns were long repeatedly. If this member is late or full, and
+        // all others with room are late, one of those gets the clients that this one leaves.
         let [least_loaded, pending] = if (is_late || load.is_full()) && on_time == [None; 2] {
             self.least_loaded_of(self.others(me))
         } else {

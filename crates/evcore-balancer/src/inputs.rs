@@ -41,7 +41,7 @@ pub struct Inputs {
     /// [`GroupMember::set_late`](crate::GroupMember::set_late).
     pub late: bool,
     /// The spread of the group's open connections; `None` stands for the spread of the last plan. A
-    /// worker that takes no part in evening out gets an even spread.
+    /// worker that takes no part in evening out connections gets an even spread.
     pub spread: Option<Spread>,
     /// The numbers of this worker's connections that can leave or have moved.
     pub moves: MoveCounts,
@@ -173,7 +173,7 @@ pub struct GroupView {
     /// True if this worker is the only member of the group.
     pub alone: bool,
     /// True if this worker is [late](crate::GroupMember::set_late), and another member that has
-    /// room is not.
+    /// room is on time.
     pub outpaced: bool,
     /// Number of clients that the members of the group have accepted, this one and former ones
     /// included. It wraps.
@@ -208,8 +208,8 @@ impl GroupView {
 
 /// The leader of a worker group, as one member sees it.
 ///
-/// The leader must not stop listening before another member has become leader, or it has stepped
-/// down itself. Every other member may stop at any time, because the leader listens.
+/// The leader must not stop listening before another member has become leader, or before the leader
+/// itself has stepped down. Every other member may stop at any time, because the leader listens.
 /// [`WorkerGroup`](crate::WorkerGroup) compares this with the Leader/Followers pattern.
 ///
 /// ```

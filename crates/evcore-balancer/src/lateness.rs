@@ -3,8 +3,8 @@
 //! A turn is long if it lasts for 10 ms or more. Each long turn adds its length to a leaky bucket,
 //! which leaks an eighth of the time that passes. A worker becomes late with a long turn that finds
 //! the bucket not empty and fills it to 40 ms or more. It stays late until the bucket is empty. The
-//! bucket holds at most 125 ms, so that is at most a second after the last long turn. A single long
-//! turn, which any busy system causes, does not make a worker late.
+//! bucket holds at most 125 ms, which leak away within a second after the last long turn. A single
+//! long turn, which any busy system causes, does not make a worker late.
 
 pub(crate) const LONG_NS: u64 = 10 * NS_PER_MS;
 

@@ -21,15 +21,15 @@ pub(crate) struct MemberWords {
     pub(crate) late: AtomicU32,
     /// Number of clients that the members in this slot have accepted. It wraps.
     pub(crate) clients: Count,
-    /// 0 if the member takes no part in evening out; otherwise the number of its open connections
-    /// plus one.
+    /// 0 if the member takes no part in evening out connections; otherwise the number of its open
+    /// connections plus one.
     pub(crate) open: Count,
     pub(crate) rest: Count,
 }
 
 pub(crate) const AWAKE: u32 = 0;
 pub(crate) const RESTS: u32 = 1;
-/// The member rests, and another one has roused it.
+/// The member rests (`Plan::rests`), and another one has woken it to end the rest.
 pub(crate) const ROUSED: u32 = 2;
 
 impl MemberWords {

@@ -1,7 +1,8 @@
 //! Wakes a worker from another process, by a descriptor that was made before the fork.
 //!
-//! It is an eventfd if the system has it, and a pair of sockets otherwise. It cannot be the
-//! poller's waker, whose flag is in process memory (decision 0018).
+//! The descriptor is an eventfd if the system has eventfds, and a pair of sockets otherwise. The
+//! poller's waker cannot be used instead, because its flag is in the memory of one process
+//! (decision 0018).
 
 use std::io;
 

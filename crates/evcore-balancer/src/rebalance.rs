@@ -15,9 +15,9 @@
 //!   connections for [`AVOID_NS`]. Meanwhile the next worker that lacks connections gets them. All
 //!   avoided workers share one deadline, so a further avoided worker prolongs the time of the
 //!   others. A connection that leaves for an avoided worker ends that worker's time early.
-//! - A worker tries again after a pause that doubles each time, up to a limit. The pause is short
-//!   again when connections have moved, or when more than twice as many are idle as at the last
-//!   try. So a group whose connections cannot move seldom wakes up.
+//! - A worker tries again to move connections after a pause that doubles each time, up to a limit.
+//!   The pause is short again when connections have moved, or when more than twice as many are idle
+//!   as at the last try. So a group whose connections cannot move seldom wakes up.
 //! - A worker with too few connections wakes the workers above the mean, because they may sleep.
 
 use crate::{
@@ -89,7 +89,8 @@ impl Rebalance {
         let goes_on = self.has_begun && self.spread.give.is_some();
         if !self.spread.is_uneven && !goes_on {
             (self.uneven_since_ns, self.has_begun) = (None, false);
-            // While a member is avoided, the connections may only seem even.
+            // An avoided member does not count as below the mean, so the connections may only seem
+            // even.
             if self.avoided(now_ns).is_empty() {
                 self.forget_tries();
             }
@@ -160,8 +161,8 @@ impl Rebalance {
         }
         if moves.left > 0 {
             self.in_vain_since_ns = None;
-            // Connections leave only after their receiver has greeted, so it runs and is not
-            // avoided any more.
+            // Connections leave only after their receiver has sent a greeting (the first message of
+            // a handover). So the receiver runs, and is not avoided any more.
             self.avoided.retain(|peer| self.given_to != Some(*peer));
         }
         let since_ns = self.in_vain_since_ns.unwrap_or(u64::MAX);

@@ -163,8 +163,9 @@ impl<const N: usize> Scoreboard<N> {
 }
 
 impl<N: Notify> WorkerGroup<N> {
-    /// Adds a scoreboard, whose gauges [`release_dead`](Self::release_dead) then sets to 0 for a
-    /// dead worker. Earlier clones of the group do not do that.
+    /// Adds a scoreboard. [`release_dead`](Self::release_dead) then sets the gauges of the dead
+    /// worker to 0 on this scoreboard, too. Clones of the group from before this call do not do
+    /// that.
     ///
     /// # Panics
     ///

@@ -90,7 +90,8 @@ impl Mean {
 
 impl Spread {
     /// Returns the spread as the member `me` sees it. `places` returns the members in the order of
-    /// their slots. It is called for each pass, and the numbers may change between two passes.
+    /// their slots. This function makes several passes and calls `places` for each. The numbers may
+    /// change between two passes.
     pub(crate) fn of<I: Iterator<Item = Place>>(me: WorkerId, places: impl Fn() -> I) -> Self {
         let own = places().find(|place| place.id == me);
         let (Some(own), Some(mean)) = (own, Mean::of(places())) else {

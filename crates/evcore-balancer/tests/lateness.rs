@@ -1,4 +1,4 @@
-//! A late worker in a group whose members share the accept lock.
+//! A late worker (its turns were long repeatedly) in a group whose members share the accept lock.
 
 use evcore_balancer::{Coordinator, GroupMember, Load, Member, Policy, WorkerGroup, WorkerId};
 

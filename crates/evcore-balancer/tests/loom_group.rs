@@ -8,9 +8,10 @@
 //! models.
 //!
 //! At the end of a model each worker is woken for its events, until all sleep. Then a client
-//! connects, which a worker with room must accept. No delay passes meanwhile, except in models of
-//! the lock and of resting members. So lost notifications are found. In models in which no worker
-//! fills up, leaves or dies, one must listen at any time.
+//! connects, which a worker with room must accept. No delay passes meanwhile, because a worker that
+//! wakes after its delay would hide a lost notification. Models of the lock and of members that
+//! rest (sleep without a limit) are an exception. In models in which no worker fills up, leaves or
+//! dies, one worker must listen at any time.
 //!
 //! In models of two workers, a write to a cell that is not atomic stands for the work of a worker
 //! before it leads or notifies. loom fails if the other worker's read of the cell is not ordered
@@ -81,9 +82,9 @@ const SECONDS: &[(Option<usize>, Act, usize)] = &[
     (FULL, Has(20), 1),
 ];
 
-/// Checks pairs of workers. The first worker leads and does `first`. For the second one, `seconds`
-/// has its connections at the beginning, its act, and the number of turns of each worker. (CI
-/// bounds the preemptions.)
+/// Checks pairs of workers. The first worker leads and does `first`. Each item of `seconds` has the
+/// connections of the second worker at the beginning, the act of that worker, and the number of
+/// turns of each worker. (CI bounds the preemptions.)
 fn pairs(first: Act, seconds: &[(Option<usize>, Act, usize)]) {
     for &(begins, second, turns) in seconds {
         let workers = [(LISTENS, first), (begins, second)];

@@ -82,8 +82,9 @@ fn workers_exclude_each_other(workers: usize, turns: u32) {
     });
 }
 
-/// Worker 1 tries the lock and dies. If `released` is true, it releases the lock before that. The
-/// parent reaps it, frees its lock and then takes a turn itself, while worker 2 takes a turn.
+/// Worker 1 tries the lock and dies. If `released` is true, it releases the lock before it dies.
+/// The parent reaps worker 1, frees its lock and then takes a turn itself. Meanwhile worker 2 takes
+/// a turn.
 fn a_parent_frees_the_lock_of_a_dead_worker(released: bool) {
     loom::model(move || {
         let guarded = Guarded::new();

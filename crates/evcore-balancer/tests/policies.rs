@@ -4,7 +4,7 @@
 //! random script of turns.
 //!
 //! The test checks three guarantees. The lock never has two owners. A full worker does not listen.
-//! While no worker listens, no worker with room waits for longer than the delay and one turn,
+//! If no worker listens although one has room, this lasts for at most the delay and one turn,
 //! counted from the last fault.
 
 use std::{mem, time::Duration};

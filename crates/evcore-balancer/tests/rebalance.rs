@@ -50,7 +50,7 @@ struct Server {
     idle: u32,
     latency_ms: u64,
     /// True if connections leave only for a worker that is not stopped, as if that worker had to
-    /// greet first.
+    /// send a greeting first, as in a handover.
     greets: bool,
     random: u64,
 }
@@ -128,7 +128,7 @@ impl Server {
         }
     }
 
-    /// Lets the flights that are due arrive or come back.
+    /// Lets the flights (connections under way) that are due arrive or come back.
     fn land(&mut self) {
         let now_ms = self.now_ms;
         let (landed, flying) = std::mem::take(&mut self.flights)
@@ -255,7 +255,8 @@ impl Server {
         (self.random >> 33) % limit.max(1)
     }
 
-    /// Number of open connections of each living worker. Those under way count for their sender.
+    /// Number of open connections of each living worker. Connections under way count for their
+    /// sender.
     fn opens(&self) -> Vec<u32> {
         let slots = (0..self.workers.len()).filter(|slot| self.workers[*slot].is_some());
         let open = |slot: usize| {

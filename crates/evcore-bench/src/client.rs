@@ -28,8 +28,8 @@ impl Client {
         self.0.write_all(request.as_bytes())
     }
 
-    /// Waits for the response, which is short and arrives in one piece, and returns the last number
-    /// in it, which is the worker's process id if that was requested.
+    /// Waits for the response, which is short and arrives in one piece. Returns the last number in
+    /// the response: the worker's process id, if the request was for that.
     pub(crate) fn answer(&mut self) -> io::Result<u32> {
         let mut response = [0; 4096];
         let length = self.0.read(&mut response)?;

@@ -1,4 +1,5 @@
-//! The counts that CI asserts: cells of some parts, compared with the limits of `counts.txt`.
+//! The counts that CI asserts: some cells of the benchmark's tables, compared with the limits in
+//! `counts.txt`.
 
 use std::{fs, mem};
 
@@ -15,13 +16,13 @@ const ADVICE: &str = "`evcore-bench counts --update` writes the new ones";
 /// Factor by which a count may exceed its limit, because versions of the C library differ a little.
 const MARGIN: f64 = 1.03;
 
-/// Number of attempts for a count above its limit. On a busy machine, the delays of an accept
-/// policy pass while the loop is counted, so that the loop plans more often.
+/// Number of attempts for a count above its limit. On a busy machine, a counted loop takes longer.
+/// More of its accept policy's delays end meanwhile, and the loop plans anew after each.
 const ATTEMPTS: usize = 3;
 
 /// Counts everything in the file, and prints each count with its limit.
 ///
-/// With `update` it writes the counts into the file instead of judging them.
+/// If `update` is true, the counts become the limits in the file, and no count is an error.
 ///
 /// # Errors
 ///
@@ -54,7 +55,8 @@ pub(crate) fn check(run: &Run, update: bool) -> Result {
             if is_exceeded {
                 cells.push(cell.clone());
             }
-            // A limit is a whole number. One clock reading in many turns does not raise it.
+            // A limit is a whole number. A clock reading in one of many turns adds less than 0.01,
+            // and does not raise the limit.
             let counted = format!("{cell}|{}", (count - 0.01).ceil());
             text = text.replace(&format!("{cell}|{limit}"), &counted);
         }

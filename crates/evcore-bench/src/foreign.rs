@@ -138,7 +138,8 @@ impl PeerPoller for Foreign<'_> {
         let are_these = ptr::eq(self.watched, near.as_slice()) && far.len() == near.len();
         assert!(are_these, "the loop watches the near ends of these pairs");
         let run = self.functions.run.expect("it watches");
-        // SAFETY: by the invariant of `this`, whose indices are below the number of far ends.
+        // SAFETY: by the invariant of `this`. The loop uses the indices of its near ends, and there
+        // are as many far ends.
         ring.left = unsafe { run(self.this, far.as_ptr(), ring.writes, ring.left) };
     }
 

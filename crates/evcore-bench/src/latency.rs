@@ -14,11 +14,12 @@ const LATENCIES: [(&str, f64); 3] = [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.99
 /// decides the quantile.
 const SLOWER: f64 = 100.0;
 
-/// Numbers of connections, each with the number of requests in a round. They are enough for the
-/// highest quantile, except on one connection, where that would take too long.
+/// Numbers of connections, each with the number of requests in a round. The requests are enough for
+/// the highest quantile, except on one connection, where enough requests would take too long.
 const LOADS: [(u32, f64); 3] = [(1, 10_500.0), (64, 105_000.0), (1024, 105_000.0)];
 
-/// The server whose rate sets the load. If it is missing, the rate of the first server does.
+/// The server whose rate sets the load. If this server is missing, the rate of the first server
+/// sets the load.
 const MODEL: &str = "nginx";
 
 pub(crate) fn measure(run: &Run, report: &mut Report) {

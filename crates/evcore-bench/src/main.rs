@@ -1,4 +1,5 @@
-//! Compares the project with similar libraries and servers (*peers*) in one run. Only for Linux.
+//! Compares the project with similar libraries and servers (*peers*) in one run. It runs only on
+//! Linux.
 
 mod accept;
 mod client;
@@ -136,7 +137,7 @@ fn measure(part: &str) -> fn(&Run, &mut Report) {
         "bursts" => accept::bursts,
         "kills" => accept::kills,
         "workers" => accept::workers,
-        // Other commands measure its rows.
+        // Other commands measure the rows of this part.
         "project" => |_, _| (),
         _ => unreachable!("page.json has no other part"),
     }

@@ -18,7 +18,7 @@ const SHORT: [u32; 2] = [20, 1];
 const SESSIONS: [u32; 2] = [120, 1];
 const REQUESTS: [u32; 2] = [20, 21];
 
-/// Time in which the last sessions end, because no client waits for their end.
+/// Time that a run leaves to the last sessions, because no client waits until they have ended.
 const ENDS: Duration = Duration::from_millis(300);
 
 const TABLES: [(&str, Tool, &str); 2] = [

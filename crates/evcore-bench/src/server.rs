@@ -174,8 +174,8 @@ impl Server {
     pub(crate) fn wait_until_idle(&self) {
         let pids = self.pids();
         let are_asleep = || pids.iter().all(|pid| process::is_asleep(*pid));
-        // The workers are checked twice, because one may have woken another that was checked before
-        // it.
+        // The workers are checked twice, because a worker may have woken another one after the
+        // check of that other worker.
         let rests = pace::until(|| are_asleep() && are_asleep());
         assert!(rests, "{}: workers {pids:?} never sleep", self.name);
     }

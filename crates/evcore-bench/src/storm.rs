@@ -1,5 +1,6 @@
-//! A storm: all registrations become ready at the same time, and the program removes each when it
-//! is reported. And a drop: a poller that still has all of its registrations is dropped.
+//! Measures a storm and a drop. In a storm, all registrations become ready at the same time, and
+//! the program removes each when the poller reports it. In a drop, the program drops a poller that
+//! still has all of its registrations.
 
 use std::os::fd::OwnedFd;
 use std::time::Duration;

@@ -13,7 +13,7 @@ pub(crate) struct Target {
     /// The cells that are judged, in the form that [`Report::figures`] takes. The worst of them
     /// counts.
     cells: Vec<String>,
-    /// Explanations why a target was missed. The first explanation that this run's tables confirm
+    /// Explanations why a target was not met. The first explanation that this run's tables confirm
     /// is printed.
     #[serde(default)]
     pub(crate) reasons: Vec<Reason>,
@@ -59,8 +59,8 @@ impl Target {
         )
     }
 
-    /// The worst figure, with its interval if it has one, and with the peer that replaces an absent
-    /// one.
+    /// The worst figure, with its interval if it has one, and with the name of the peer that
+    /// replaces an absent peer.
     fn reached(&self, figures: &[Figure], report: &Report) -> String {
         let worst = self.bound.worst(figures);
         let unit = &self.bound.unit;
@@ -123,7 +123,8 @@ impl Target {
     }
 }
 
-/// Returns whether all figures of a cell are within a bound. The fact `cell at most 1` has both.
+/// Returns whether all figures of a cell are within a bound. `fact` names the cell and the bound,
+/// for example `cell at most 1`.
 fn is_fact(fact: &str, report: &Report) -> bool {
     let at = fact.rfind(" at ").expect("a fact has a bound");
     let bound = Bound::from(fact[at + 1..].to_owned());

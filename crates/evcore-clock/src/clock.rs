@@ -1,5 +1,5 @@
 //! A clock that caches the time between two updates. An update reads only monotonic time. Most
-//! turns need no wall time, so it is read only when it is first needed in a turn.
+//! turns of a loop need no wall time, so wall time is read only when it is first needed in a turn.
 
 use std::cell::Cell;
 use std::fmt;

@@ -130,9 +130,9 @@ impl<const SLOTS: usize, const WORDS: usize, O: Order> Claim<'_, SLOTS, WORDS, O
 impl<const SLOTS: usize, const WORDS: usize, O: Order> Drop for Claim<'_, SLOTS, WORDS, O> {
     fn drop(&mut self) {
         debug_assert!(is_even(self.after));
-        // A store would be enough, because it overwrites only the `fetch_or` of a writer that gave
-        // up, which changed nothing. loom does not model that. The swap costs a few nanoseconds
-        // more, and lets loom check the shipped code.
+        // A store would be enough, because it can overwrite only the `fetch_or` of a writer that
+        // gave up, and that call changed nothing. loom does not model this case. The swap costs a
+        // few nanoseconds more, and lets loom check the shipped code.
         self.ring.sequence.0.swap(self.after, O::END);
     }
 }

@@ -1,7 +1,7 @@
 //! The five time stamps of logs and HTTP headers, as pure functions.
 //!
 //! Each has a fixed length and layout, is written into an array, and allocates nothing. The
-//! functions cache nothing; [`Clock`](crate::Clock) does.
+//! functions cache nothing, but [`Clock`](crate::Clock) caches their results.
 //!
 //! An instant is in Unix seconds and an offset in seconds east of UTC; every value is accepted. A
 //! time before 1970-01-01 00:00:00 or after 9999-12-31 23:59:59, after the offset was added, is

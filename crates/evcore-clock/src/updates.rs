@@ -1,8 +1,9 @@
 //! The times at which a loop updates its clock: after every wait or, with a period, only at ticks.
 //!
-//! With a period, the clock stands still between two ticks. So no wait ends at the deadline of a
-//! timer. A timer is armed from the time that the clock shows. This time may be behind by a period
-//! when a wait ends, so a loop adds [`lag_ns`](ClockUpdates::lag_ns) to the deadline.
+//! With a period, the clock stands still between two ticks. So a wait for a timer ends at a tick,
+//! and not at the timer's deadline. A timer is armed from the time that the clock shows. This time
+//! may be behind by a period when a wait ends, so a loop adds [`lag_ns`](ClockUpdates::lag_ns) to
+//! the deadline.
 
 use std::time::Duration;
 

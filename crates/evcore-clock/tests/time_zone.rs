@@ -13,7 +13,8 @@ use evcore_testing::not_run;
 const WINTER: i64 = 1_768_478_400;
 const SUMMER: i64 = 1_784_116_800;
 
-/// Set in the child: the offsets in winter and in summer that it must find.
+/// The environment variable that passes the expected offsets, in winter and in summer, to the child
+/// process.
 const EXPECTED: &str = "EVCORE_CLOCK_TEST_OFFSETS";
 
 fn assert_offsets_with_zone(test: &str, zone: &str, expected: [i32; 2]) {

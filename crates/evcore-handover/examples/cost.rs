@@ -2,11 +2,11 @@
 //!
 //! `cargo run --release -p evcore-handover --example cost -- 3000`
 //!
-//! The argument is the number of clients in each round. A round times three parts: `accept` with a
-//! registration in an epoll set; the sender's part (remove from the set, send, read the answers,
-//! close); and the receiver's part (receive, register, acknowledge). For several sizes of a batch,
-//! the program prints the medians of the rounds in nanoseconds of CPU time per connection, with the
-//! least and the greatest.
+//! The argument is the number of clients in each round. A round measures the time of three parts:
+//! `accept` with a registration in an epoll set; the sender's part (remove from the set, send, read
+//! the answers, close); and the receiver's part (receive, register, acknowledge). For several sizes
+//! of a batch, the program prints the medians of the rounds in nanoseconds of CPU time per
+//! connection, with the least and the greatest.
 
 #[cfg(target_os = "linux")]
 fn main() -> Result<(), Box<dyn std::error::Error>> {

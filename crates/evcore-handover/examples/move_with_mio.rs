@@ -19,8 +19,8 @@ use std::{
 use evcore_handover::{Answer, Batch, Connection, Mailbox, Receiver, Sender};
 use mio::{Events, Interest, Poll, Token, unix::SourceFd};
 
-/// The version of the states. The first byte of a state is its kind. In a client's state follow the
-/// bytes that were received and have no answer yet.
+/// The version of the states. The first byte of a state is its kind. In a client's state, it is
+/// followed by the bytes that were received and are not answered yet.
 const STATE_VERSION: u32 = 1;
 const OF_LISTENER: u8 = b'L';
 const OF_CLIENT: u8 = b'C';

@@ -92,7 +92,7 @@ pub trait Descriptor: Sized {
 /// The reason for which a message could not be sent.
 #[derive(Debug)]
 pub enum Unsent {
-    /// The other side has to read first.
+    /// The socket's buffer is full until the other side reads.
     Full,
     /// The kernel has no memory, or this user has too many descriptors under way (`RLIMIT_NOFILE`).
     KernelFull,

@@ -69,7 +69,7 @@ mod tests {
     #[derive(Clone, Debug)]
     enum Call {
         Enter,
-        /// An answer with the number of the oldest unanswered batch plus this number.
+        /// An answer whose number is the number of the oldest unanswered batch plus this offset.
         Settle(i64),
         TakeAll,
     }

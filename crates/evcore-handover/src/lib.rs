@@ -32,8 +32,9 @@
 //! taken its connections back, and 0 if the sender was dropped or has died.
 //!
 //! The process that takes the channel out of the mailbox sends a greeting. Until the sender has
-//! read the greeting, it keeps a duplicate of the other end, with which it can empty a channel that
-//! no process has taken. Otherwise the connections in the channel would stay open.
+//! read the greeting, it keeps a duplicate of the receiver's end. If no process takes the channel,
+//! the sender empties it with this duplicate. Otherwise the connections in the channel would stay
+//! open.
 
 #![forbid(unsafe_code)]
 

@@ -12,9 +12,9 @@ use crate::{
 
 /// Hands out a [`Receiver`] for each [`Sender`](crate::Sender) that was opened.
 ///
-/// It is the receiving end of a socket pair, which outlives the processes at both sides if their
-/// parent keeps it. Only one living process should read it. A channel that no process has taken out
-/// waits for the next reader. Watch the mailbox for readability.
+/// A mailbox is the receiving end of a socket pair. The pair outlives the processes at both sides
+/// if their parent process keeps it. Only one living process should read the mailbox. A channel
+/// that no process has taken out waits for the next reader. Watch the mailbox for readability.
 ///
 /// ```
 /// use evcore_handover::{Mailbox, Sender};

@@ -53,7 +53,7 @@ impl<D: Descriptor> Receiver<D> {
     ///
     /// Each error ends the channel: drop the receiver. The sender keeps the connections that were
     /// not acknowledged. [`Error::Ended`] means that no more batches come: the sender was dropped,
-    /// has died, or has taken the rest back, or an earlier error has ended the channel. With
+    /// has died, or has taken its connections back, or an earlier error has ended the channel. With
     /// [`Error::NoDescriptors`], [`Error::Malformed`], [`Error::ForeignVersion`] and [`Error::Os`],
     /// the whole message was dropped.
     pub fn receive(&mut self) -> Result<Option<Batch<'_, D>>> {
@@ -160,7 +160,8 @@ impl<D: Descriptor> Receiver<D> {
     /// Returns whether a batch belongs to this side although its sender can get no answer: the
     /// sender was dropped or has died, and has not taken its connections back.
     fn inherits(&self) -> bool {
-        // The order matters, because a sender that takes back revokes before it closes its end.
+        // The revocation is read last, because a sender that takes connections back counts it up
+        // before it closes its end of the channel.
         !self.has_ended
             && D::is_hung_up(self.channel.borrow())
             && !D::has_counted(self.revocation.borrow())
@@ -213,8 +214,8 @@ impl<D: Descriptor> Batch<'_, D> {
     /// This also holds if the sender has died.
     ///
     /// The sender's process closes its descriptors when it reads the acknowledgement. If you close
-    /// a connection before, the client notices only then, unless you shut the connection down
-    /// first.
+    /// a connection earlier, its client sees the end only when the sender has closed its descriptor
+    /// too, unless you shut the connection down first.
     ///
     /// # Errors
     ///

@@ -132,11 +132,11 @@ impl<D: Descriptor> Sender<D> {
     ///
     /// # Errors
     ///
-    /// [`Error::StateTooLong`] if the state of the connection that is now first is too long.
-    /// [`Error::KernelFull`] if the kernel has no room and no batch is outstanding: no answer will
-    /// come, so try again later. [`Error::Ended`] and [`Error::Os`] if the channel has ended:
-    /// take the connections back. In all cases, the connections that were not sent are still in
-    /// `connections`.
+    /// [`Error::StateTooLong`] if the state of a connection is too long: this connection is then
+    /// the first one in `connections`. [`Error::KernelFull`] if the kernel has no room and no batch
+    /// is outstanding: no answer will come, so try again later. [`Error::Ended`] and [`Error::Os`]
+    /// if the channel has ended: take the connections back. In all cases, the connections that were
+    /// not sent are still in `connections`.
     pub fn send(&mut self, connections: &mut Vec<Connection<D>>) -> Result<usize> {
         let count = connections.len();
         let mut rest = mem::take(connections).into_iter();
@@ -159,7 +159,8 @@ impl<D: Descriptor> Sender<D> {
         result.map(|()| count - connections.len())
     }
 
-    /// Sends a batch, and returns whether there was room. If not, an answer will come.
+    /// Sends a batch, and returns whether there was room. If there was no room, a batch is
+    /// outstanding, so an answer will come.
     fn send_batch(&mut self, batch: &[Connection<D>]) -> Result<bool> {
         if self.ledger.is_full() {
             return Ok(false);

@@ -56,7 +56,7 @@ impl<S> Entry<S> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Message {
     /// The only kind of message in a mailbox. It carries the receiver's end of a channel and the
-    /// revocation.
+    /// revocation (the `eventfd` that shows whether the sender has taken its connections back).
     Introduction { version: u32 },
     /// The receiver has taken its end from the mailbox.
     Greeting { version: u32 },

@@ -5,7 +5,7 @@
 //!
 //! A worker that serves does not wait for the reader of a pipe. Lines that do not fit into the pipe
 //! stay in the buffer; when that is full, further lines are lost. Lines that a full disk refuses
-//! are lost too. The first loss is logged at once, and the number of lost lines when the log
+//! are lost too. The first loss is logged at once. The number of lost lines is logged when the log
 //! accepts lines again.
 
 use std::{

@@ -49,8 +49,8 @@ pub struct BodyReader {
     length: u64,
     /// The size of the chunk that begins after the current line.
     announced: u64,
-    /// The number of bytes so far of long sizes, chunk extensions and trailers, which
-    /// [`MAX_OVERHEAD`] limits.
+    /// The number of bytes so far that count as overhead: further digits of sizes, chunk extensions
+    /// and trailers. [`MAX_OVERHEAD`] limits it.
     overhead: usize,
 }
 

@@ -23,7 +23,7 @@ pub const BOUNDS: [(u64, &str); 13] = [
 /// The last range has no upper bound.
 const RANGES: usize = BOUNDS.len() + 1;
 
-/// The number of times in each range.
+/// Number of measured durations in each range, and their sum.
 ///
 /// The ranges do not overlap. So the cumulative sums never decrease from bound to bound, even if
 /// the counts are read while they are updated.
@@ -47,7 +47,7 @@ impl Buckets {
     /// Sets the counts to the sum of `earlier` and the histogram.
     ///
     /// For each bound, the histogram's buckets below the bound are read, up to the first bound that
-    /// no value exceeds: some 25,000 buckets at most.
+    /// no value exceeds. These are at most some 25,000 reads of a bucket in all.
     pub fn read(&mut self, histogram: &Histogram, mean: f64, earlier: &Self) {
         let count = histogram.count();
         let mut below = 0;

@@ -22,9 +22,10 @@ pub struct Row {
 /// The place of a counter in `/status.json`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Group {
-    /// Next to the states of the connections, also in the sums.
+    /// Next to the states of the connections: for each worker, and in the sums over all workers.
     Connections,
-    /// After the counters and states of the connections, also in the sums.
+    /// After the counters and states of the connections: for each worker, and in the sums over all
+    /// workers.
     Traffic,
     /// With the counts of the event loop.
     EventLoop,

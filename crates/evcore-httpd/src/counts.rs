@@ -17,7 +17,7 @@ use crate::{
     status_json::StatusJson,
 };
 
-/// The wait in the backlog from which a connection counts as accepted late.
+/// The shortest wait in the backlog that counts as a late accept.
 const LATE_ACCEPT: Duration = Duration::from_millis(100);
 
 /// One worker's counters, and a view of all workers' counters.
@@ -85,8 +85,8 @@ impl Counts {
         self.publish_connections();
     }
 
-    /// Counts connections that another worker has taken over. Until then they count as waiting
-    /// here.
+    /// Counts connections that another worker has taken over. Until this call, they count as
+    /// waiting connections of this worker.
     pub fn connections_handed_over(&mut self, count: u64) {
         self.own.counters[Counter::HandedOver] += count;
         self.own.active -= count;
@@ -153,8 +153,8 @@ impl Counts {
         (self.own.counters, self.own.totals)
     }
 
-    /// Publishes the values at which the counters of this worker begin. The slot has no process id
-    /// until then, so no page lists the worker with the counts of its predecessors.
+    /// Publishes the values at which the counters of this worker begin. The process id is published
+    /// only after these values, so no page lists the worker with the counts of its predecessors.
     fn take_over(&mut self, index: usize) {
         self.own.totals.index = index as u64;
         self.own.at_start = self.own.counters;

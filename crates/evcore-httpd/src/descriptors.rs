@@ -17,7 +17,8 @@ const MASTER: u64 = 3;
 /// A worker's end of its liveness pipe.
 const LIVENESS_PIPE: u64 = 1;
 
-/// Raises the soft limit (`RLIMIT_NOFILE`) as the options need it, within the hard limit.
+/// Raises the soft limit (`RLIMIT_NOFILE`) to the number that the options need, within the hard
+/// limit.
 ///
 /// # Errors
 ///
@@ -87,8 +88,8 @@ fn shared(options: &Options) -> u64 {
     LOG + listeners(options) + notifications(options)
 }
 
-/// The descriptors of the group: one for each worker that may run at the same time, by which the
-/// others notify it.
+/// The descriptors of the group: for each worker that may run at the same time, one by which the
+/// other workers notify it.
 fn notifications(options: &Options) -> u64 {
     if options.policy().uses_group() {
         slots(options) as u64
@@ -135,12 +136,12 @@ fn full_need(options: &Options) -> u64 {
     open_at_once(options, slots(options), clients) + files + OTHERS
 }
 
-/// The number of descriptors of the process that has the most, with this many workers, and this
-/// many clients in a process. (Without eventfd, notifications and wakes take some more.)
+/// The number of descriptors of the process that has the most. There are this many workers in all,
+/// and this many clients in a process. (Without eventfd, notifications and wakes take some more.)
 fn open_at_once(options: &Options, workers: usize, clients: u64) -> u64 {
     let workers = workers as u64;
     let worker = worker(options);
-    // Each client may be sent a file of its own.
+    // The server may send each client a different file, which takes a second descriptor.
     let clients = clients * if options.root.is_some() { 2 } else { 1 };
     let of_its_own = match options.workers() {
         0 => worker + clients,
@@ -170,7 +171,8 @@ fn mailboxes_of_worker(options: &Options) -> u64 {
     /// The receiving end of each of the three mailboxes that a worker reads, and the duplicate
     /// that its loop watches.
     const OWN: u64 = 2 * 3;
-    /// Two receivers take four, and a sender three until its receiver has greeted.
+    /// Two receivers take four descriptors. A sender takes three until it has read its receiver's
+    /// greeting.
     const CHANNELS: u64 = 4 + 3;
     match mailboxes(options) {
         0 => 0,

@@ -1,7 +1,7 @@
 //! The last actions of the event loop, in the log after something went wrong.
 //!
-//! The loop's thread reads its own flight recorder, so that no lock is needed: after a slow turn,
-//! and after a panic, while the worker's server is dropped.
+//! The loop's thread reads its own flight recorder, so that no lock is needed. It does so after a
+//! slow turn, and after a panic, while the worker's server is dropped.
 
 use std::{fmt, process};
 

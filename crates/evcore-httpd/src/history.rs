@@ -34,7 +34,8 @@ const INTERVAL_MS: u64 = 990;
 
 const LEN: usize = 2 + Phases::LEN + Metrics::LEN + 2 * Counters::LEN;
 
-/// The id of the row with the head of a sample. The rows of the workers follow it.
+/// The id of the row with the head of a sample: its number, its time and the numbers of the server.
+/// The rows of the workers follow it.
 fn head() -> WorkerId {
     WorkerId::from_slot(0)
 }

@@ -22,11 +22,11 @@
 //! - `shared`: the state that the connections of a worker share; `body_memory`: the limit on their
 //!   request bodies; `headroom`: the memory that stays free below a limit of the process;
 //! - `counters`: the table of the counters, which makes their lines on all pages; `phases`: the
-//!   table of the phases of a connection; `counts`: the counters of a worker; `measures`: the table of the event loop's measurements; `metrics`: the
-//!   measured values; `buckets`: a histogram as Prometheus has it; `server_stats`: the numbers of
-//!   the master; `scoreboard`: all these numbers in shared memory; `history`: the last two minutes
-//!   of the scoreboard; `status_json` and `prometheus`: the pages with the numbers; `dashboard`:
-//!   the page that draws the numbers;
+//!   table of the phases of a connection; `counts`: the counters of a worker; `measures`: the table
+//!   of the event loop's measurements; `metrics`: the measured values; `buckets`: a histogram as
+//!   Prometheus has it; `server_stats`: the numbers of the master; `scoreboard`: all these numbers
+//!   in shared memory; `history`: the last two minutes of the scoreboard; `status_json` and
+//!   `prometheus`: the pages with the numbers; `dashboard`: the page that draws the numbers;
 //! - `access_log`: a line for each response; `log_entry`: the formats of that line; `log`: standard
 //!   error; `live_line`: the last line of a terminal; `flight_log`: the last actions of the event
 //!   loop, logged after something went wrong; `trace_log`: the loop's actions, logged at once

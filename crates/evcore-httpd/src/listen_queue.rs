@@ -1,8 +1,9 @@
 //! The clients that wait in the backlogs of the listeners, as the kernel counts them.
 //!
-//! The length of a backlog is read by the listener's address (`sock_diag`, as `ss` does). A
-//! descriptor of the listener is not used, because each worker would inherit it, and it would keep
-//! the port open while the worker stops.
+//! The kernel reports the backlogs of all listeners (`sock_diag`, as for `ss`). The listeners of
+//! this server are found among them by their addresses. A descriptor of the listener is not used.
+//! Each worker would inherit that descriptor, which would keep the port open while the worker
+//! stops.
 
 #[cfg(target_os = "linux")]
 mod linux;

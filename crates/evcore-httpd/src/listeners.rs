@@ -19,8 +19,8 @@ use crate::{
 
 pub struct Passed {
     listeners: Inherited,
-    /// True if a service manager has opened them, for this binary or for an older one. The manager
-    /// then also removes the files of Unix sockets.
+    /// True if a service manager has opened them, for this binary or for an older one. In that
+    /// case, the manager also removes the files of Unix sockets.
     by_manager: bool,
 }
 
@@ -69,7 +69,8 @@ impl Passed {
 }
 
 /// Opens all listeners: one set for all workers, or with `reuseport` a set for each worker. Their
-/// socket files are added to `files`, even if a later listener cannot be opened.
+/// socket files are added to `files`, except those of a service manager, even if a later listener
+/// cannot be opened.
 ///
 /// The master opens them before any worker starts, and keeps them open when a worker ends, because
 /// closing a listener would reset the connections in its backlog.
@@ -120,8 +121,8 @@ fn bind(address: &Address, options: &Options) -> Result<Listener, evcore::net::E
     builder.socket(socket).bind(address)
 }
 
-/// Sets the options of a listener that another process has opened. Connections that wait in its
-/// backlog already do not have them.
+/// Sets the options of a listener that another process has opened. Connections that already wait in
+/// its backlog do not get the options.
 fn with_options(listener: Listener, options: &Options) -> Result<Listener, Box<dyn Error>> {
     options.allow_send_buffer(listener.local_addr())?;
     if let Some(bytes) = options.send_buffer {
@@ -148,8 +149,8 @@ pub fn announcement(listeners: &[Listener]) -> impl FnMut() + use<> {
 struct Inherited(Vec<Listener>);
 
 impl Inherited {
-    /// Returns a listener for each address, if there is one: with the same address, or for port 0
-    /// with any port that no other address names.
+    /// Returns a listener for each address, if there is one. Such a listener has the same address
+    /// or, for port 0, any port that no other address names.
     fn claim(&mut self, addresses: &[Address]) -> Vec<Option<Listener>> {
         let by_number = addresses
             .iter()

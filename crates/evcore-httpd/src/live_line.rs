@@ -13,8 +13,8 @@ use crate::{
 /// The maximum number of workers whose connections the line lists one by one.
 const LISTED: usize = 8;
 
-/// Draws the line at each sample except the first, because a rate needs two. Dropping it clears the
-/// line.
+/// Draws the line at each sample except the first, because a rate needs two samples. Dropping this
+/// value clears the line.
 #[derive(Debug)]
 pub struct LiveLine {
     last: Option<Snapshot>,

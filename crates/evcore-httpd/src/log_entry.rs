@@ -7,7 +7,8 @@ use serde::Serialize;
 
 use crate::pipe;
 
-/// The length of the longest log line, in bytes. It is written to a pipe by one atomic write.
+/// The length of the longest log line, in bytes. Such a line is written to a pipe by one atomic
+/// write.
 pub const MAX_LINE_BYTES: usize = pipe::PIPE_BUF;
 
 /// The most bytes of a request line that are logged. Even if the common log format escapes each of

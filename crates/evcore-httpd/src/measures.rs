@@ -1,5 +1,5 @@
-//! The table of an event loop's measurements in addition to its counters: its gauges, and its times
-//! with their distributions.
+//! The table of an event loop's measurements other than its counters: gauges, and times with their
+//! distributions.
 //!
 //! A row defines the place on the scoreboard, the lines of `/metrics` and the field of
 //! `/status.json`. A test compares the pages with `docs/httpd.md`.

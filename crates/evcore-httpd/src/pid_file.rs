@@ -62,8 +62,8 @@ impl PidFile {
         }
     }
 
-    /// Renames the file while a new binary runs, and back when that has failed or ended, as nginx
-    /// does.
+    /// Renames the file when a new binary starts, and back when that binary has failed or ended, as
+    /// nginx does.
     pub fn on_upgrade(&mut self, upgrade: &Upgrade) {
         match upgrade {
             Upgrade::Starting => self.move_to(Location::Renamed),

@@ -40,7 +40,8 @@ const SAMPLE_INTERVAL: Duration = Duration::from_secs(1);
 /// code: 1 after an error, 2 after a bad option.
 #[must_use]
 pub fn run() -> ExitCode {
-    // This comes before the first write, because standard error may be a file.
+    // This comes before the first write, because standard error may be a file that is at the size
+    // limit.
     if let Err(error) = survive_full_files() {
         log(format_args!("httpd: SIGXFSZ cannot be handled: {error}"));
         return ExitCode::from(1);
@@ -75,10 +76,11 @@ fn serve(mut options: Options) -> Result<ExitCode, Box<dyn Error>> {
     #[cfg(feature = "tracing")]
     trace_log::install(options.log_level);
     let passed = Passed::take(&mut options)?;
-    // Each worker opens the root itself. A bad root is an error now, and is logged once.
+    // Each worker opens the root itself. It is opened here, too, so that a bad root is an error
+    // before any worker starts, and is logged once.
     Files::open(&options)?;
     descriptors::make_room(&options)?;
-    // Each worker opens the access log itself, too.
+    // For the same reason, the access log is opened here, although each worker opens it, too.
     let log = options.access_log.as_deref();
     let log = log.map(|path| AccessLog::open(path, options.access_log_format));
     // A named pipe stays open. Otherwise its reader would find the end of the stream before a
@@ -93,8 +95,8 @@ fn serve(mut options: Options) -> Result<ExitCode, Box<dyn Error>> {
     let options = &setup.options;
     let pid_file = options.pid_file.as_deref();
     let pid_file = pid_file.map(PidFile::prepare).transpose()?;
-    // Each worker opens its own poller. A poller that the kernel refuses is an error now, and is
-    // logged once.
+    // Each worker opens its own poller. This one is opened so that a poller that the kernel refuses
+    // is an error before any worker starts, and is logged once.
     drop(match options.poller {
         Some(kind) => Poller::with(kind)?,
         None => Poller::new()?,

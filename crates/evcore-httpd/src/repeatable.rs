@@ -1,8 +1,8 @@
-//! A worker whose run can be repeated. It serves over sockets that are recorded, and later runs the
-//! same turns over the recording.
+//! A worker whose run can be repeated. It serves over sockets that are recorded. In a replay, the
+//! recording takes the place of the sockets, and the worker runs the same turns.
 //!
-//! A worker gets all input that does not come through its loop through an [`Outside`], for example
-//! the requests of signals and the files that it finds.
+//! Input that does not come through the loop, such as the requests of signals and the files that
+//! are found, comes through an [`Outside`].
 
 use std::{error::Error, thread, time::Duration};
 

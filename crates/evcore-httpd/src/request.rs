@@ -80,7 +80,7 @@ pub fn parse(bytes: &[u8]) -> Parsed {
     }
 }
 
-/// Returns whether the target is too long, in a head that is complete or too large.
+/// Returns whether the target is too long. The head is complete or too large.
 fn target_is_too_long(head: &httparse::Request<'_, '_>, bytes: &[u8]) -> bool {
     let length = match (head.path, head.method) {
         (Some(target), _) => target.len(),
@@ -97,8 +97,8 @@ fn target_is_too_long(head: &httparse::Request<'_, '_>, bytes: &[u8]) -> bool {
 fn parse_version(bytes: &[u8]) -> Parsed {
     match minor_version_at(bytes) {
         Some(at) if bytes[at - 2] == b'1' => {
-            // A head beyond the limit is refused, so the copy ends one byte after the limit, or
-            // after a version that comes later.
+            // A head beyond the limit is refused. So the copy ends one byte after the limit, or
+            // with the version, if the version comes after the limit.
             let end = (MAX_HEAD_BYTES + 1).max(at + 1);
             let mut head = bytes[..bytes.len().min(end)].to_vec();
             head[at] = b'1';

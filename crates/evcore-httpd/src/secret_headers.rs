@@ -14,8 +14,8 @@ pub struct SecretHeaders {
     /// The beginning of the present line, in lower case and without white space.
     line: Vec<u8>,
     is_in_value: bool,
-    /// True if the line before was in a value. If the present line begins with white space, it
-    /// continues the value.
+    /// True if the line before ended within a value. If the present line begins with white space,
+    /// it continues the value.
     may_continue: bool,
 }
 

@@ -36,7 +36,7 @@ pub struct Server<L: Acceptor<Stream: Transport> = Listener> {
     exhausted: Overload,
     full: Overload,
     short: Overload,
-    /// The number of connections handed over to other workers, as far as the counters include them.
+    /// The number of handed-over connections that the counters already include.
     handed_over: u64,
 }
 
@@ -48,7 +48,7 @@ struct Overload {
     log_from_ms: u64,
 }
 
-/// A timer of the server itself: it flushes the access log if its buffer does not fill in time, or
+/// A timer of the server itself. One writes the buffered lines of the access log, another one
 /// closes files that are no longer used.
 #[derive(Debug)]
 struct Background {
@@ -99,7 +99,7 @@ impl<L: Acceptor<Stream: Transport>> Server<L> {
         ev: &mut EventLoop<L>,
         log: AccessLog,
     ) -> evcore::Result<Self> {
-        // A worker that stops does not wait for this timer, because its end flushes the log, too.
+        // A stop does not wait for this timer, because the end of the worker flushes the log, too.
         self.flush = Some(Background::new(ev)?);
         self.shared.log = Some(log);
         Ok(self)
@@ -379,8 +379,9 @@ impl Server {
         }
         let stream = arrival.stream.get_ref();
         // The state may lack the client's address: a worker that died leaves no state, and an
-        // earlier start of the service may not have shown clients. The kernel's address is used
-        // then. Behind a load balancer, it is the balancer's.
+        // earlier start of the service may not have shown clients. In both cases, a worker that
+        // shows clients uses the peer's address from the kernel. Behind a load balancer, that is
+        // the balancer's address.
         let shows_clients = self.shared.shows_clients();
         let peer = || stream.peer_addr().ok()?.tcp().map(|peer| peer.ip());
         let peer = || shows_clients.then(peer).flatten();

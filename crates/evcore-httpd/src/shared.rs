@@ -27,7 +27,8 @@ use crate::{
 /// The size of a read. A shorter read means that the socket is empty.
 const INPUT_BYTES: usize = 32 * 1024;
 
-/// The number of bytes at which responses to pipelined requests are sent at the latest.
+/// The number of response bytes in the output buffer at which they are sent before the next
+/// pipelined request is served.
 pub const MAX_OUTPUT_BYTES: usize = 64 * 1024;
 
 /// The capacity of the output buffer: pipelined responses, the largest body and its head. The
@@ -38,8 +39,8 @@ const OUTPUT_BYTES: usize = MAX_OUTPUT_BYTES + MAX_BODY_BYTES + 4096;
 /// The maximum size of a body of `/bytes` that goes into the output buffer with its head.
 const MAX_INLINE: usize = 16 * 1024;
 
-/// The most memory that making the page `/history.json` takes with this many workers, in bytes: for
-/// its text in a string that grows by doubling, and then in the output buffer.
+/// The most memory that making the page `/history.json` takes with this many workers, in bytes. The
+/// text is first in a string, which grows by doubling, and then also in the output buffer.
 fn history_bytes(workers: usize) -> usize {
     // During reloads that follow each other closely, at most four sets of workers run.
     (SAMPLES + 1) * (1_000 + 4 * 700 * workers) * 3
@@ -275,8 +276,8 @@ impl Shared {
         self.outside.value("page", || make(&self.counts, clock))
     }
 
-    /// Responds to a request for a file, whose head has these bytes. Returns the part of the file
-    /// to send after the output buffer.
+    /// Responds to a request for a file. `head` has the bytes of the request's head. Returns the
+    /// part of the file to send after the output buffer.
     pub fn respond_with_file(
         &mut self,
         request: &Request,

@@ -26,8 +26,8 @@ pub(crate) const SWEEP: Timer = Timer::new(0);
 const LINGER: Duration = Duration::from_secs(2);
 
 /// The time that a stopping worker waits for the next request after a response that did not
-/// announce the end. It is as long as the loop's grace for connections that were answered just
-/// before the stop.
+/// announce the end. The loop grants the same time to connections that were answered just before
+/// the stop.
 const LAST_CHANCE: Duration = Duration::from_secs(1);
 
 /// The purpose of a connection's timer. The first six share [`RECEIVE`], the others [`SEND`].

@@ -28,7 +28,7 @@ const NEAR: RangeInclusive<Duration> = Duration::from_micros(5)..=Duration::from
 
 const LONGEST: Duration = Duration::from_secs(24 * 3600);
 
-/// The average number of open connections of a worker below which the balance is not meaningful.
+/// The least average number of open connections of a worker at which the balance is meaningful.
 const LEAST_OPEN: u64 = 4;
 
 const SERVER: SocketAddr = SocketAddr::new(

@@ -88,8 +88,9 @@ impl Histograms {
     ///
     /// In `evcore`, a turn lasts from the end of a wait to the beginning of the next one, and
     /// includes the work after its last step. It is recorded when the next wait begins. With a
-    /// `timer_resolution`, the turns that begin without a tick are measured only if there is a
-    /// watchdog, because they do not read the clock.
+    /// `timer_resolution`, the loop updates its clock only at a tick, once in each resolution. A
+    /// turn that begins without a tick is measured only if there is a watchdog, which reads the
+    /// clock itself.
     #[must_use]
     pub fn turn_ns(&self) -> &Histogram {
         &self.turn_ns
@@ -98,9 +99,9 @@ impl Histograms {
     /// The lateness of timers in nanoseconds.
     ///
     /// In `evcore`, the lateness is the time from a timer's deadline to the turn in which the timer
-    /// expired. The deadline is a whole millisecond, rounded up; a `timer_resolution` is added to
-    /// it. The clock stands still during a turn, so the time that earlier handlers of the same turn
-    /// took is not included; see [`turn_ns`](Self::turn_ns).
+    /// expired. The deadline is rounded up to a whole millisecond, and a `timer_resolution` makes
+    /// it later by one resolution. The clock stands still during a turn, so the time that earlier
+    /// handlers of the same turn took is not included; see [`turn_ns`](Self::turn_ns).
     #[must_use]
     pub fn timer_lateness_ns(&self) -> &Histogram {
         &self.timer_lateness_ns
@@ -114,9 +115,9 @@ impl Histograms {
 
     /// The number of posted steps when a turn began. Copies 14 KiB.
     ///
-    /// In `evcore`, these are the steps left over or deferred from the turn before, and those
-    /// posted since by the program or by other threads. A turn that holds the accept lock while a
-    /// client waits also posts its events.
+    /// In `evcore`, these are the posted steps that the turn before did not reach or has deferred,
+    /// and the steps posted since then by the program or by other threads. A turn that holds the
+    /// accept lock while a client waits first posts its own events, so these are included.
     #[must_use]
     pub fn posted(&self) -> Histogram {
         self.posted.histogram()

@@ -51,8 +51,8 @@ impl InstrumentOptions {
     /// a limit of zero, every turn that takes any time is slow. A turn that does not end is not
     /// found.
     ///
-    /// A clock is read for each step, which takes some 30 ns. Work between the last step and the
-    /// next wait counts for the turn and for no step.
+    /// A clock is read for each step. Each read takes some 30 ns. Work between the last step and
+    /// the next wait counts for the turn and for no step.
     pub fn watchdog(mut self, limit: impl Into<Option<Duration>>) -> Self {
         self.watchdog = limit.into();
         self
@@ -68,7 +68,7 @@ impl InstrumentOptions {
     /// In `evcore` a record takes 24 bytes. The recorder costs some 550 instructions for a turn
     /// with one event, and some 220 for each further event; a watchdog costs about as much. Each
     /// turn reads a clock when it ends. (With a `timer_resolution` and no watchdog, only turns that
-    /// begin with a tick read the clock and have a length.)
+    /// begin with an update of the loop's clock read a clock at their end and have a length.)
     pub const fn flight_recorder(mut self, records: usize) -> Self {
         self.flight_records = records;
         self

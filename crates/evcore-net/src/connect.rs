@@ -1,7 +1,8 @@
 //! Connecting to a listener, without waiting for the result.
 //!
-//! The caller gets a [`Stream`] that is connected or connecting, whose first event as a writable
-//! socket reports the result. For a timeout, the caller sets a timer.
+//! The caller gets a [`Stream`] that is connected, or still connecting. The first event that
+//! reports the stream as writable means that the result is known. For a timeout, the caller sets a
+//! timer.
 
 use std::io;
 use std::net::SocketAddr;
@@ -200,7 +201,7 @@ impl Stream {
     /// Begins to connect to `address` with the default options, and does not wait for the result.
     ///
     /// `address` is a text such as `"127.0.0.1:80"` or `"unix:/run/server.sock"`, or one of the
-    /// other forms that [`ConnectOptions::connect`] takes, which has the details.
+    /// other forms that [`ConnectOptions::connect`] takes. That method has the details.
     ///
     /// # Errors
     ///

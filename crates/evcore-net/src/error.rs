@@ -15,7 +15,7 @@ use crate::{
 
 /// An error of a listener, or of connecting.
 ///
-/// A failure to accept that concerns only one client, or that passes, is not an error but an
+/// A failure to accept that concerns only one client, or that is temporary, is not an error but an
 /// outcome ([`Accept`](crate::Accept)).
 ///
 /// # Examples

@@ -1,8 +1,8 @@
 //! A socket that clients connect to.
 //!
 //! A listener is bound by this process, or inherited from the process that bound it. When its
-//! descriptor is readable, accept until the backlog is empty, or until the turn has no time for
-//! more connections.
+//! descriptor is readable, accept until the backlog is empty, or until the loop's turn has no time
+//! for more connections.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -145,8 +145,8 @@ impl Listener {
     /// # Errors
     ///
     /// [`Error::Accept`] if the listener is broken, or if a policy of the system forbids accepting.
-    /// A failure that concerns only one client, or that passes, is an outcome ([`Accept`]) and not
-    /// an error.
+    /// A failure that concerns only one client, or that is temporary, is an outcome ([`Accept`])
+    /// and not an error.
     #[inline]
     pub fn accept(&self) -> Result<Accept, Error> {
         match retry_on_intr(|| sys::accept(&self.fd)) {

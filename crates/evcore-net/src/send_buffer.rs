@@ -7,8 +7,9 @@ use std::io::{self, ErrorKind, IoSlice, Write};
 /// Bytes that wait until a non-blocking connection takes them, in their order and up to a bound.
 ///
 /// A program sends through it, and calls [`flush`](Self::flush) when the connection is writable
-/// again. When the buffer [has no room](Self::has_room) the program stops producing, for example by
-/// not reading from the other side, until the bytes that wait have fallen to the low mark.
+/// again. When the buffer [has no room](Self::has_room), the program stops producing, for example
+/// by not reading from the other side. It goes on when the number of waiting bytes has fallen to
+/// the *low mark*, by default half the bound.
 ///
 /// The connection can be any [`Write`] that fails with [`WouldBlock`](ErrorKind::WouldBlock): a
 /// [`Stream`](crate::Stream), or a session of TLS over one. An empty buffer holds no memory.

@@ -69,7 +69,8 @@ pub(crate) fn send_file(
     }
     let stream = stream.as_fd();
     match imp::send_file(stream, file, offset, count) {
-        // `OVERFLOW`: the file system has no file of this size, and a read ends there.
+        // `OVERFLOW`: the offset is beyond the largest file that the file system can have, so a
+        // read returns the end of the file.
         Err(errno) if socket::is_refusal(errno) || errno == Errno::OVERFLOW => {
             send_copy(|bytes| socket::send(stream, bytes), file, offset, count)
         }

@@ -72,8 +72,8 @@ pub(crate) fn send_vectored(fd: impl AsFd, buffers: &[IoSlice<'_>]) -> io::Resul
 }
 
 /// Replaces `INPROGRESS` by `AGAIN`. With Fast Open, the first call connects. If the kernel has
-/// lost the server's cookie meanwhile, the call takes no bytes, and they can be sent when the
-/// stream is connected.
+/// lost the server's cookie meanwhile, the call fails with `INPROGRESS` and takes no bytes. The
+/// bytes can be sent when the stream is connected.
 #[cold]
 fn not_connected_yet(errno: Errno) -> Errno {
     match errno {

@@ -334,7 +334,7 @@ mod tests {
                 return;
             }
         };
-        // The kernel counts retransmissions, so it may round up.
+        // The kernel stores the time as a number of retransmissions, so it may round up.
         assert!(DEFER_ACCEPT.read(&listener).unwrap() >= 2);
         let mut client = TcpStream::connect(listener.local_addr()).unwrap();
         assert!(matches!(listener.accept().unwrap(), Accept::WouldBlock));

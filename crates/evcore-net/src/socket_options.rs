@@ -172,9 +172,8 @@ impl SocketOptions {
         self
     }
 
-    /// Sets how many bytes may wait in the kernel without having been sent for the first time
-    /// before the socket stops being writable (`TCP_NOTSENT_LOWAT`). By default there is no such
-    /// limit.
+    /// Sets how many bytes that were never sent may wait in the kernel before the socket stops
+    /// being writable (`TCP_NOTSENT_LOWAT`). By default there is no such limit.
     ///
     /// With a low number, more data, such as frames of HTTP/2, stays in the program, which can
     /// still replace or reorder it. Unlike [`send_buffer`](Self::send_buffer), it does not limit
@@ -215,8 +214,8 @@ impl SocketOptions {
     /// Sets for how long a call that would block polls the network device (`SO_BUSY_POLL`), rounded
     /// up to whole microseconds. The default is the system's, `net.core.busy_read`.
     ///
-    /// A wait of a poller does not poll because of this option, but because of
-    /// `evcore_poller::Poller::set_busy_poll` or the sysctl `net.core.busy_poll`.
+    /// This option does not make the wait of a poller poll the device.
+    /// `evcore_poller::Poller::set_busy_poll` and the sysctl `net.core.busy_poll` do.
     ///
     /// It trades CPU time for latency, and needs a driver that supports it. Older
     /// kernels require `CAP_NET_ADMIN` for a time above the system's. Linux only.

@@ -85,8 +85,8 @@ impl SplicePipe {
     /// of bytes.
     ///
     /// 0 means that the peer sends no more. The socket is drained after 0 or
-    /// [`WouldBlock`](io::ErrorKind::WouldBlock). A result smaller than the buffer does not show
-    /// that by itself: see [`was_short_read`](Self::was_short_read).
+    /// [`WouldBlock`](io::ErrorKind::WouldBlock). A result smaller than the buffer does not by
+    /// itself show that the socket is drained: see [`was_short_read`](Self::was_short_read).
     ///
     /// # Errors
     ///

@@ -1,7 +1,7 @@
 //! The system calls that differ between systems.
 //!
-//! Most systems make and accept sockets that are non-blocking and close-on-exec by one call, and
-//! have a flag to send without SIGPIPE. Apple's systems have neither. There the flags are set by
+//! On most systems, one call makes or accepts a socket that is non-blocking and close-on-exec, and
+//! a flag of send(2) prevents SIGPIPE. Apple's systems have neither. There the flags are set by
 //! further calls, and a child that another thread forks in between inherits the descriptor.
 
 use std::ffi::OsStr;

@@ -13,8 +13,8 @@ use crate::{
 impl BackendKind {
     /// Opens the backend of this kind, for a backend of your own that wraps it.
     ///
-    /// A [`Poller`](crate::Poller) that opens epoll itself calls it directly, and not through the
-    /// trait.
+    /// To use epoll as it is, call [`Poller::with`](crate::Poller::with). Such a poller calls epoll
+    /// directly, and not through the trait.
     ///
     /// # Errors
     ///
@@ -46,8 +46,8 @@ impl BackendKind {
     /// closes each of them, all in one separate thread. Opening `io_uring` includes a call of
     /// `io_uring_enter`, which a sandbox may deny although it permits `io_uring_setup`. A backend
     /// that fails for too few descriptors or too little memory counts as permitted, because such a
-    /// shortage passes. (`io_uring` does not if it gets no memory for its queues, because usually
-    /// the limit of locked memory is too low, and stays so.)
+    /// shortage passes. (If `io_uring` gets no memory for its queues, it counts as refused, because
+    /// usually the limit of locked memory is too low, and stays so.)
     ///
     /// ```
     /// use evcore_poller::BackendKind;
@@ -66,8 +66,8 @@ impl BackendKind {
                 .filter(|kind| is_permitted(&Poller::with(*kind)))
                 .collect()
         };
-        // A separate thread opens the backends, because the kernel interrupts the thread of a ring
-        // that is closed.
+        // A separate thread opens the backends, because after an `io_uring` is closed, the kernel
+        // interrupts the thread that has opened it.
         let usable = std::thread::spawn(usable).join();
         usable.expect("opening a poller does not panic")
     }

@@ -1,14 +1,15 @@
 //! The contract of a backend, which is one kernel interface behind a [`Poller`](crate::Poller).
 //!
-//! The poller has the side table. It checks every key, merges changes of interest, emulates `Edge`
-//! and `Oneshot` if the kernel lacks them, and continues interrupted waits. A backend passes
-//! registrations on, and waits:
+//! The poller keeps a table of all registrations. It checks every key, merges changes of interest,
+//! emulates `Edge` and `Oneshot` if the kernel lacks them, and continues interrupted waits. A
+//! backend passes registrations on to the kernel, and waits:
 //!
 //! - No descriptor is registered under two keys. A registration is removed when its interest
 //!   becomes empty, and added again when the interest is not empty any more (unless the backend
 //!   [`batches_changes`](Capabilities::batches_changes)).
-//! - If the backend has no `Edge`, a registration whose sides have all reported has an empty
-//!   interest, and watches only its [ends](Registration::ends), until a side is rearmed.
+//! - If the backend has no `Edge`, a registration whose sides (reading, writing, priority data)
+//!   have all reported has an empty interest, and watches only its [ends](Registration::ends),
+//!   until a side is rearmed.
 //! - `add` and `remove` take effect in the next wait at the latest. `modify` is called just before
 //!   a wait.
 //! - A wait reports at most as many events as fit into the sink, and each key at most once. A later
@@ -55,12 +56,12 @@ pub struct Registration {
     /// [`WRITE_CLOSED`](Ready::WRITE_CLOSED) and [`ERROR`](Ready::ERROR) with any interest, because
     /// most kernels report these two in any case.
     ///
-    /// A masked [`Edge`](Mode::Edge) still watches the ends after its sides have reported, until
-    /// each end was reported.
+    /// An [`Edge`](Mode::Edge) that the poller emulates still watches the ends after its sides have
+    /// reported, until each end was reported.
     pub ends: Ready,
     /// The mode of reports. If the [`Capabilities`] lack this mode, treat it as `Level`, because
-    /// the poller emulates it. It is never [exclusive](Mode::is_exclusive) if the [`Capabilities`]
-    /// lack that.
+    /// the poller emulates it. If the [`Capabilities`] lack `exclusive`, the mode is never
+    /// [exclusive](Mode::is_exclusive).
     pub mode: Mode,
 }
 
@@ -148,7 +149,7 @@ pub struct Capabilities {
 /// # Ok::<(), evcore_poller::Error>(())
 /// ```
 pub trait Backend: fmt::Debug + Send {
-    /// Returns the name to print: `epoll`.
+    /// Returns the name to print, such as `epoll`.
     fn name(&self) -> &'static str;
 
     /// Returns the features that need no emulation. The poller calls this once.
@@ -173,7 +174,8 @@ pub trait Backend: fmt::Debug + Send {
     /// Works as [`modify`](Self::modify), but reports everything that is ready afresh, even if
     /// nothing has changed.
     ///
-    /// The default is `modify`, for a kernel to which each modification is a new registration.
+    /// The default calls `modify`, which is enough if the kernel treats each modification as a new
+    /// registration.
     ///
     /// # Errors
     ///
@@ -198,8 +200,8 @@ pub trait Backend: fmt::Debug + Send {
     /// # Errors
     ///
     /// [`Error::Interrupted`](crate::Error::Interrupted) if a signal ended the wait, or if the
-    /// poller should wait again for the time that is left; otherwise the kernel's error. No event
-    /// was added then.
+    /// poller should wait again for the time that is left; otherwise the kernel's error. A wait
+    /// that fails has added no event.
     fn wait(&mut self, events: EventSink<'_>, timeout: Option<Duration>) -> Result<()>;
 
     /// Drops every registration except the waker's, and returns true; the poller then adds
@@ -236,7 +238,7 @@ pub trait Backend: fmt::Debug + Send {
     ///
     /// If the handle comes from a [`WakeChannel`](crate::WakeChannel), the poller drains the
     /// channel too, after a wait whose events fill the buffer, because the kernel may not have
-    /// reached the waker. An event of the channel that the kernel has queued by then is not another
-    /// wake, because nothing is left to [drain](crate::WakeChannel::drain).
+    /// reached the waker. If the kernel has queued the channel's event by then, a later wait gets
+    /// that event, finds nothing to [drain](crate::WakeChannel::drain), and reports no other wake.
     fn waker(&self) -> Waker;
 }

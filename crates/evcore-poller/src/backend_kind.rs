@@ -45,9 +45,10 @@ use std::fmt;
 /// 2. If an `Edge` was reported on one side and not rearmed, that report may be repeated when the
 ///    other side becomes ready.
 /// 3. An exclusive registration reports no `READ_CLOSED`: a read returns 0 bytes.
-/// 4. A change from an empty interest costs one call, which checks that the descriptor is open (on
-///    kqueue only the first such change of a registration, and only once a `remove_before_close`
-///    was called). So does `add`, except on `io_uring`.
+/// 4. A change from an empty interest costs one call, which checks that the descriptor is open. (On
+///    kqueue only the first such change of a registration costs a call, and only once a
+///    `remove_before_close` was called or a removal has failed. That call drops what the kernel may
+///    still watch of an earlier registration.) `add` costs one call too, except on `io_uring`.
 /// 5. A report without a `rearm` before the next wait costs one further call (on `/dev/poll`, an
 ///    entry of the next write). Errors are reported before `rearm`, too, but illumos' sockets
 ///    report an error as readiness.
@@ -81,7 +82,8 @@ pub enum BackendKind {
     /// of a wait grows with the highest of them.
     Select,
     /// Linux and Android, for tests of programs that use [`Mode::Edge`](crate::Mode::Edge): epoll
-    /// with an `Edge` that is emulated by masking, as on poll, select, event ports and /dev/poll.
+    /// with an `Edge` that is emulated by masking (a reported side is not watched), as on poll,
+    /// select, event ports and /dev/poll.
     ///
     /// A side that was reported stays silent until [`Poller::rearm`](crate::Poller::rearm). So a
     /// program that forgets a `rearm` waits for ever, where [`Epoll`](Self::Epoll) reports new data

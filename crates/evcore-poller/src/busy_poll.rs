@@ -4,15 +4,15 @@ use std::time::Duration;
 
 /// The parameters of busy polling, for [`Poller::set_busy_poll`](crate::Poller::set_busy_poll).
 ///
-/// A wait that finds nothing ready first polls the receive queue of a network device for some time,
-/// and sleeps only then.
+/// If a wait finds nothing ready, it polls the receive queue of a network device for some time
+/// before it sleeps.
 ///
 /// ```
 /// use evcore_poller::BusyPoll;
 /// use std::time::Duration;
 ///
 /// let busy_poll = BusyPoll::new(Duration::from_micros(50)).budget(16);
-/// assert_ne!(busy_poll, BusyPoll::new(Duration::ZERO)); // which turns it off
+/// assert_ne!(busy_poll, BusyPoll::new(Duration::ZERO)); // zero turns busy polling off
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]

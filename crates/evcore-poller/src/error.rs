@@ -11,15 +11,15 @@ use crate::{
 /// The result of a poller's call.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// The name of the call in an [`Error::Os`] for a ring that gets too little memory. Usually the
+/// The `call` of the [`Error::Os`] that reports too little memory for an `io_uring`. Usually the
 /// limit of locked memory is too low, and waiting does not help.
 pub(crate) const RING_MEMORY: &str = "io_uring_setup (memory, or RLIMIT_MEMLOCK, is too small)";
 
 /// The error of a call of a poller.
 ///
-/// [`Error::Os`] converts into the system's own [`io::Error`], with its `raw_os_error`. That error
-/// does not name the call any more, so log this one before you convert it. Every other variant is
-/// wrapped into an `io::Error` of a fitting kind.
+/// [`Error::Os`] converts into the system's own [`io::Error`], with its `raw_os_error`. The
+/// `io::Error` does not name the call, so log an `Error::Os` before you convert it. Every other
+/// variant is wrapped into an `io::Error` of a fitting kind.
 ///
 /// ```
 /// use evcore_poller::{Error, Poller};
@@ -130,8 +130,8 @@ pub enum Error {
         /// The backend that refused it.
         kind: BackendKind,
     },
-    /// This is a forked child of the process that made the poller. The call would act on the
-    /// parent's poller, or on none.
+    /// The present process is a forked child of the process that made the poller. The call would
+    /// act on the parent's poller, or on none.
     #[error(
         "this poller was made in process {process}, before a fork; \
          make one in each process after the fork"
@@ -171,7 +171,7 @@ pub enum Error {
         backend: &'static str,
     },
     /// A signal ended a wait into a [raw](crate::Events::raw) buffer. (In rare cases the wait had
-    /// only stale events, which were dropped.)
+    /// only events of removed registrations, which were dropped.)
     #[error("a signal ended the wait")]
     Interrupted,
     /// The operating system refused a call.
@@ -203,8 +203,8 @@ impl Error {
         }
     }
 
-    /// Returns whether descriptors, memory or epoll's watches are exhausted for now. The memory of
-    /// a ring does not count, because its limit stays.
+    /// Returns whether descriptors, memory or epoll's watches are exhausted for now.
+    /// `RING_MEMORY` does not count, because the limit that usually causes it stays.
     pub(crate) fn is_exhaustion(&self) -> bool {
         let Self::Os { source, call } = self else {
             return false;
@@ -280,7 +280,7 @@ fn id(key: &u64) -> u64 {
     key & u64::from(u32::MAX)
 }
 
-/// Lists the backends without sets that `Poller::new` may choose: `poll or epoll`.
+/// Lists the backends that `Poller::new` may choose, except `select`: `poll or epoll`.
 fn alternatives(available: &[BackendKind]) -> String {
     let are_chosen = available.iter().rev().filter(|kind| {
         let is_special = matches!(kind, BackendKind::EpollMasked | BackendKind::IoUring);

@@ -57,7 +57,7 @@ impl<'a> EventSink<'a> {
         self.events
     }
 
-    /// Returns the buffer, for epoll, whose kernel writes into it, and for `io_uring`.
+    /// Returns the buffer: for epoll, so that the kernel can write into it, and for `io_uring`.
     #[cfg(any(target_os = "linux", target_os = "android"))]
     #[inline]
     pub(crate) fn into_events(self) -> &'a mut Events {

@@ -42,8 +42,9 @@ impl Events {
         }
     }
 
-    /// Makes a buffer as [`bounded`](Self::bounded) does, for a program that has its own clock and
-    /// its own generations. A wait returns what the kernel returns.
+    /// Makes a buffer as [`bounded`](Self::bounded) does, for a program that has its own clock, and
+    /// whose keys contain a generation by which it recognises events of a removed registration. A
+    /// wait returns what the kernel returns.
     ///
     /// - A signal ends the wait with [`Error::Interrupted`](crate::Error::Interrupted), and no
     ///   clock is read to continue it. (On `io_uring` a clock is read before a wait that may block

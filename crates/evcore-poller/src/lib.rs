@@ -49,8 +49,8 @@
 //! registration does not own its descriptor. Without the call, the poller may watch another file
 //! that gets the same number, and `io_uring` keeps the closed file open.
 //!
-//! A dropped poller ends all its registrations; on `io_uring` this may take a moment. Its wakers
-//! then have no effect.
+//! A dropped poller ends all its registrations; on `io_uring` this may take a moment. The wakers of
+//! a dropped poller have no effect.
 
 mod backend_kind;
 mod event;

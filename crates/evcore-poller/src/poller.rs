@@ -34,9 +34,9 @@ use crate::{
 /// removed key, unless the same 64 bits are registered again, or the buffer is [raw](Events::raw).
 ///
 /// In a forked child, every call that would reach the kernel fails with [`Error::Forked`]. Do not
-/// use the poller's wakers there, because each process merges its own wakes, and only the parent
-/// acknowledges them. A child can wake its parent through the [descriptor](Waker::descriptor) of a
-/// waker.
+/// use the poller's wakers there. A waker writes only if no earlier wake is pending, and in a child
+/// a wake stays pending for ever, so later wakes are lost. A child can wake its parent through the
+/// [descriptor](Waker::descriptor) of a waker.
 ///
 /// A poller may move to another thread. On `io_uring`, its next wait then registers everything
 /// anew, and an `Edge` may be reported again.
@@ -151,11 +151,11 @@ impl Poller {
     ///
     /// Costs no system call now, and at most one in the next wait (two for an
     /// [exclusive](Mode::Exclusive) registration). If the change is undone before that wait, it
-    /// costs none, unless it has armed a `Oneshot` that had reported. An `Edge` whose interest
-    /// differs by then reports everything that is ready. If the kernel refuses the change, a wait
-    /// reports an event with [`Ready::ERROR`](crate::Ready::ERROR). The registration is then silent
-    /// until the next `modify` or [`reregister`](Self::reregister) or, on a backend without `Edge`,
-    /// [`rearm`](Self::rearm).
+    /// costs none, unless it has armed a `Oneshot` that had reported. If an `Edge` has another
+    /// interest in that wait, it reports everything that is ready. If the kernel refuses the
+    /// change, a wait reports an event with [`Ready::ERROR`](crate::Ready::ERROR). The registration
+    /// is then silent until the next `modify` or [`reregister`](Self::reregister) or, on a backend
+    /// without `Edge`, [`rearm`](Self::rearm).
     ///
     /// # Errors
     ///
@@ -308,10 +308,10 @@ impl Poller {
     }
 
     /// Passes on to the backend now the changes with which the next [`wait`](Self::wait) would
-    /// begin. Returns whether a change was refused, so that the next wait has something to report.
+    /// begin. Returns whether the next wait has a refused change to report.
     ///
     /// A backend that [batches changes](crate::Capabilities::batches_changes) still makes them in
-    /// the wait. Fails with [`Error::Forked`].
+    /// the wait. Fails in a forked child, with [`Error::Forked`].
     //
     // It is hidden, because only a simulator needs it. A simulator drives several loops from one
     // thread, and needs the changes of all of them before it lets time pass.

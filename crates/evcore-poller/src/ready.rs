@@ -35,8 +35,8 @@ bitflags! {
         const ERROR = 0x0008;
         /// The stream is hung up: written bytes do not reach the peer.
         const WRITE_CLOSED = 0x0010;
-        /// The peer sends no more. The bytes that it has sent before can still be read; then a read
-        /// returns 0 bytes, also on backends that do not report this bit.
+        /// The peer sends no more. The bytes that it has sent before can still be read. A read
+        /// after them returns 0 bytes, also on backends that do not report this bit.
         const READ_CLOSED = 0x2000;
     }
 }
@@ -98,9 +98,9 @@ impl Ready {
         self.intersects(Self::EXCEPTIONAL)
     }
 
-    /// Returns the sides of `interest` (reading and writing) as readiness. An event with an error
-    /// or a hang-up gets them, so that code that only reads or only writes notices it. Priority
-    /// data is not a side.
+    /// Returns the reading and writing bits of `interest` as readiness, without priority data. An
+    /// event with an error or a hang-up gets these bits, so that code that only reads or only
+    /// writes notices the error or the hang-up.
     #[inline]
     pub(crate) const fn answering(interest: Interest) -> Self {
         Self::from_bits_truncate((interest.bits() & Interest::BOTH.bits()) as u16)

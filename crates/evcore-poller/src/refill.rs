@@ -20,6 +20,6 @@ pub(crate) enum Refill {
     /// The call has failed. The buffer may still have the events of the previous wait.
     #[cfg(any(target_os = "linux", target_os = "android"))]
     Failed(Errno),
-    /// The backend is not epoll, and nothing was done.
+    /// The backend is called through `dyn Backend`, and nothing was done.
     Boxed,
 }

@@ -1,9 +1,9 @@
 //! The side table: the interest of each registration, and the part of it that the backend watches.
 //!
 //! Changes are only recorded here. When a wait begins, [`Registry::next_change`] returns those that
-//! were not undone. If the kernel has no `Edge` or `Oneshot`, the table masks reported sides, and
-//! the backend watches the other sides and, for an `Edge`, the ends. This file makes no system
-//! call.
+//! were not undone. If the kernel has no `Edge` or `Oneshot`, the table *masks* reported sides: the
+//! backend watches only the other sides and, for an `Edge`, the ends (half-close, hang-up and
+//! error). This file makes no system call.
 
 use std::{mem, os::fd::RawFd};
 
@@ -156,8 +156,8 @@ impl Registry {
     /// Lets waits complete every event from now on, to update masks, and to drop events of
     /// registrations whose interest has become empty.
     ///
-    /// This is not undone, because a program with one-shots goes on using them, and a refusal is a
-    /// rare mistake.
+    /// This is never undone. The reasons for it last (the kernel lacks a mode, or the program uses
+    /// one-shots) or are rare (the kernel has refused a change).
     pub(crate) fn expect_unrequested(&mut self) {
         self.to_complete = Ready::all().bits().into();
     }

@@ -2,8 +2,8 @@
 //! one write.
 //!
 //! A waker sets the flag and then notifies the doorbell (the descriptor). The poller clears the
-//! doorbell and then the flag. So a waker that finds the flag set comes before the report of the
-//! earlier wake, and both are reported as one.
+//! doorbell and then the flag. So if a waker finds the flag set, the earlier wake is not reported
+//! yet, and both wakes are reported as one.
 //!
 //! A kernel reports ready descriptors in turn, and the doorbell may come after more of them than
 //! fit into one wait. Then the poller finds the wake by the flag, and clears the doorbell itself.
@@ -42,8 +42,8 @@ pub(crate) trait Doorbell {
     fn notify(&self);
 
     /// Clears the doorbell, so that no wait sees it again. Returns the number of notifications
-    /// since the last call. If a doorbell is never left unread, any number above 0 means only that
-    /// there were notifications.
+    /// since the last call. A doorbell whose notifications are never left unread may return any
+    /// number above 0 in its place.
     fn clear(&self) -> u64;
 }
 
@@ -83,8 +83,8 @@ impl<F: AtomicFlag, D: Doorbell> WakeFlag<F, D> {
     }
 
     /// Lets other code notify the doorbell without the flag. Several such notifications may be
-    /// reported as one wake, so reports do not count notifications any more. From now on no
-    /// notification is left unread.
+    /// reported as one wake, so the number of reported wakes does not give the number of unread
+    /// notifications any more. From now on no notification is left unread.
     pub(crate) fn expose(&self) {
         // Relaxed is enough, because other code notifies by a call to the kernel, which comes later
         // and is ordered after this store.

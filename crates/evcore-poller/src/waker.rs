@@ -107,7 +107,7 @@ impl Waker {
     pub(crate) fn take_pending(&self) -> bool {
         match &self.wake {
             Wake::Flag(wake_flag) => wake_flag.is_pending() && wake_flag.take(),
-            // The backend keeps the wakes of its own function.
+            // The function leaves its wakes to the backend, which reports them itself.
             Wake::Call(_) => false,
         }
     }
@@ -136,7 +136,7 @@ impl fmt::Debug for Wake {
 ///
 /// let channel = WakeChannel::new()?;
 /// channel.waker().wake();
-/// // A backend finds the channel readable. It drains it, and calls `EventSink::set_woken`:
+/// // A backend finds the channel readable, drains the channel, and calls `EventSink::set_woken`:
 /// assert!(channel.drain());
 /// assert!(!channel.drain(), "a wake is reported once");
 /// # Ok::<(), evcore_poller::Error>(())

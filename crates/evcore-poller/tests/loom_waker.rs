@@ -1,5 +1,5 @@
-//! Checks the interleavings of the waker's flag. The file of the flag is the one that ships, over
-//! loom's atomics.
+//! Checks the interleavings of the waker's flag. The flag's source file is the one that ships, with
+//! a loom atomic as the flag.
 //!
 //! Threads store a number and wake; a poller waits until it has seen all numbers. A wake that is
 //! lost, or that does not publish what was stored before it, leaves the poller waiting for ever,
@@ -88,19 +88,20 @@ impl State {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Watch {
-    /// There is something to read, as on kqueue, poll and select.
+    /// Reports while there is something to read, as on kqueue, poll and select.
     Level,
-    /// There is something to read, once per write, as on epoll.
+    /// Reports each write at most once, if there is something to read, as on epoll.
     Edge,
-    /// There was something to read when the event was queued, once per watch, as on event ports.
+    /// Reports each watch once, if there was something to read when the event was queued, as on
+    /// event ports.
     OneShot,
 }
 
 /// Takes a wake as a poller does. Returns whether it has taken one.
 type Take<W> = fn(&WakeFlag<W, Descriptor>) -> bool;
 
-/// The steps of a poller after a wait that the waker has ended, after any other wait, and after
-/// both.
+/// The steps of a poller after a wait that the waker has ended (`woken`), after any other wait
+/// (`not_woken`), and then after either (`then`).
 struct Poller<W> {
     watch: Watch,
     woken: Take<W>,
@@ -148,8 +149,8 @@ impl<W: AtomicFlag> Poller<W> {
     }
 }
 
-/// Limit of the preemptions of an interleaving. `None` explores all interleavings, where that takes
-/// only seconds.
+/// Limit of the preemptions of an interleaving. `None` explores all interleavings, and is used
+/// where that takes only seconds.
 type Bound = Option<usize>;
 
 /// Checks that `threads` threads can store and wake `wakes` times each, and that a poller sees all

@@ -7,7 +7,8 @@ use std::{env, error::Error, net::ToSocketAddrs};
 use evcore_pool::Pool;
 use mio::{Events, Poll, Token, Waker};
 
-/// The token of the waker's events. The jobs use tokens as ids, which are not registered with mio.
+/// The token of the waker's events. The ids of the jobs are tokens, too. They are not registered
+/// with mio, so a job may have this token as well.
 const WOKEN: Token = Token(0);
 
 fn main() -> Result<(), Box<dyn Error>> {

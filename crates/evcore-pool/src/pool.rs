@@ -35,8 +35,9 @@ use crate::sync::Builder;
 /// # Cost
 ///
 /// A job takes one allocation for its closure, and wakes one idle thread. The loop holds a lock for
-/// a short time to submit the job, and the thread twice to run it. A batch of results takes the
-/// lock twice. Results that come before the loop takes them share one wake-up of the loop.
+/// a short time to submit the job. The thread takes the lock twice to run the job. A batch of
+/// results takes the lock twice. Results that come before the loop takes them share one wake-up of
+/// the loop.
 ///
 /// # Dropping
 ///
@@ -167,8 +168,8 @@ impl<Id: Copy + Send + 'static, T: Send + 'static> Pool<Id, T> {
 impl<Id, T> Pool<Id, T> {
     /// Returns the next result with the id of its job, or `None` at the end of a batch.
     ///
-    /// Call this after each wake-up until it returns `None`. Results that arrive meanwhile wake the
-    /// loop again, so that a loop cannot be kept busy by its pool.
+    /// Call this after each wake-up until it returns `None`. Results that arrive meanwhile belong
+    /// to the next batch, so that a pool cannot keep its loop busy. They wake the loop again.
     ///
     /// `Err` is the payload of a panic, as from [`JoinHandle::join`](thread::JoinHandle::join).
     pub fn next_result(&mut self) -> Option<(Id, thread::Result<T>)> {

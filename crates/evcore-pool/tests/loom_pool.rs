@@ -13,8 +13,8 @@ pub mod shared;
 #[allow(unused_imports, reason = "the crate starts threads by it")]
 mod sync;
 
-// The `Arc` is the standard library's, because loom's panics when it is dropped after a deadlock,
-// which aborts.
+// These tests use the `Arc` of the standard library. loom's `Arc` panics if it is dropped after a
+// deadlock, and that panic aborts the test.
 use std::collections::VecDeque;
 use std::mem;
 use std::sync::Arc;

@@ -1,11 +1,11 @@
 //! Values from other threads, for a loop that sleeps until something happens.
 //!
-//! A function of the program wakes the receiver, because a loop waits in one place only, and the
-//! function ends that wait.
+//! A loop waits in one place only. So the program passes a function that ends this wait, and an
+//! inbox calls it to wake the receiver.
 //!
-//! A sender on another thread may wait for room. Deliberately absent: waiting for a value, because
-//! a loop waits in one place only; and closing when the last sender is dropped, because an inbox
-//! can always create another sender.
+//! A sender on another thread may wait for room. The receiver deliberately cannot wait for a value,
+//! because a loop waits in one place only. Dropping the last sender deliberately does not close the
+//! inbox, because an inbox can always create another sender.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -23,20 +23,20 @@ use crate::send_error::SendError;
 ///
 /// # When it wakes
 ///
-/// A value that is sent during a drain waits for the next one. `wake` is called when the first
-/// value begins to wait for the next drain: by its send, or by a [`Drain`] that leaves values.
-/// Further sends do not call it. `wake` is called without a lock, on the thread of that sender or
-/// on the receiver's, and must not panic. If the receiver is not waiting at that moment, the
-/// wake-up must end its next wait, as `evcore-poller`'s `Waker` and
+/// A value that is sent during a drain waits for the next drain. `wake` is called when the first
+/// value begins to wait for the next drain. The call comes from the send of that value, or from a
+/// [`Drain`] that leaves values. Further sends do not call it. `wake` is called without a lock, on
+/// the thread of that sender or on the receiver's, and must not panic. If the receiver is not
+/// waiting at that moment, the wake-up must end its next wait, as `evcore-poller`'s `Waker` and
 /// [`Thread::unpark`](std::thread::Thread::unpark) do. The receiver must drain after each wake-up,
 /// before it waits again; the drain may find nothing.
 ///
 /// # Cost
 ///
-/// A send takes the lock for a short time. A drain takes it when it begins, and again when it ends
-/// if it leaves values or if a sender [waits for room](Sender::send_timeout). There are two
-/// buffers. Each grows when more values are queued than ever before, and does not shrink. Nothing
-/// is allocated once both have grown.
+/// A send takes the lock for a short time. A drain takes the lock when it begins. It takes the lock
+/// again at its end if it leaves values, or if a sender [waits for room](Sender::send_timeout).
+/// There are two buffers. Each grows when more values are queued than ever before, and does not
+/// shrink. Nothing is allocated once both have grown.
 ///
 /// # Signal handlers
 ///
@@ -130,7 +130,8 @@ impl<T> Inbox<T> {
 
 impl<T> Drop for Inbox<T> {
     fn drop(&mut self) {
-        // The `drop` of a value may send, which takes the lock.
+        // The values are dropped without the lock, because the `drop` of a value may send, which
+        // takes the lock.
         drop(self.channel.close());
     }
 }

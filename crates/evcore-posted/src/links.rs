@@ -184,8 +184,8 @@ impl Links {
         (*link != Link::ABSENT).then_some(link)
     }
 
-    /// Grows the table until it covers `id`. It grows by at least a quarter, so ascending ids cost
-    /// amortised O(1) each, and little of it is unused.
+    /// Grows the table until it covers `id`. If its memory has to grow, a quarter more than is
+    /// needed is reserved. So ascending ids cost amortised O(1) each, and little memory is unused.
     #[cold]
     fn cover(&mut self, id: u32) {
         assert!(id <= MAX_ID, "id {id} is above {MAX_ID}");

@@ -3,8 +3,9 @@
 //! The ids are linked through a side table that is indexed by id. So posting, cancelling and
 //! looking up are O(1), and posting an id again allocates nothing.
 //!
-//! Deliberately absent: payloads, which the caller keeps by id; priorities, for which it uses
-//! several queues; and generations, because the code that closes an id also cancels it.
+//! The queue deliberately has no payloads, which the caller keeps by id. It has no priorities, for
+//! which the caller uses several queues. It has no generations, because the code that closes an id
+//! also cancels it.
 
 use std::fmt;
 

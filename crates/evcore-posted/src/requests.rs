@@ -3,7 +3,8 @@
 //! All of them end the wait of the loop by one function, which does not carry the request. So a
 //! requester first writes the request to a separate atomic word, or adds the post under the lock.
 //! Something else may end the wait, too, such as a write to the descriptor of a waker. Such a
-//! wake-up carries no request, so once the waker is exposed, every wake-up may be meant as a wake.
+//! wake-up carries no request. So after a program has got the waker (`Requester::expose_waker`),
+//! every wake-up counts as a request to wake.
 //!
 //! `tests/loom_requests.rs` runs this file over loom's atomics, and changes single orderings and
 //! steps to show that each is needed. Therefore the fields of [`Requester`] and [`Shared`] are
@@ -33,7 +34,8 @@ use crate::{
 /// side; [`Requester`] is the side of the other threads.
 ///
 /// A post has an id with a generation and a value. Values for the same generation of an id merge by
-/// `|=`. A post for a later generation replaces a post for an earlier one, which has ended.
+/// `|=`. A post for a later generation replaces a post for an earlier generation, because that
+/// generation has ended.
 ///
 /// # Use
 ///
@@ -236,8 +238,8 @@ impl<V: Copy + BitOrAssign> Requester<V> {
     /// Makes every later wake-up of the loop count as a [`wake`](Self::wake). Call this before the
     /// waker's descriptor is handed out, because a write to it carries no request.
     pub fn expose_waker(&self) {
-        // The waker is used only after this store. So a wait that such a use ends also ends after
-        // this store, and the loop sees the flag.
+        // The waker is used only after this store. So when such a use has ended a wait, the loop
+        // sees the flag.
         self.shared.waker_exposed.store(true, Release);
     }
 }

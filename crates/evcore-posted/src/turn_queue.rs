@@ -3,8 +3,8 @@
 //! An id that is posted for the next turn cannot be popped before that turn begins. So work that
 //! posts itself again and again leaves room for a poll of the kernel in between.
 //!
-//! Deliberately absent: the wait. The loop must not sleep unless [`TurnQueue::is_empty`] returns
-//! true.
+//! The wait deliberately stays with the loop. The loop must not sleep unless
+//! [`TurnQueue::is_empty`] returns true.
 
 use std::fmt;
 

@@ -15,8 +15,8 @@ pub mod send_error;
 #[allow(dead_code, unused_imports, reason = "the crate uses the rest")]
 mod sync;
 
-// The `Arc` is the standard library's, because loom's own panics when it is dropped after a
-// deadlock, which aborts the test.
+// These tests use the `Arc` of the standard library. loom's `Arc` panics if it is dropped after a
+// deadlock, and that panic aborts the test.
 use std::collections::VecDeque;
 use std::mem;
 use std::sync::Arc;

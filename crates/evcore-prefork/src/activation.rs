@@ -50,8 +50,8 @@ pub(crate) fn is_for_this_process() -> bool {
 }
 
 /// Takes the descriptors that a service manager such as systemd has opened for this process, in the
-/// order of its configuration. The list is empty without such sockets, and if the variables are for
-/// another process.
+/// order of its configuration. The list is empty if there are no such descriptors, or if the
+/// variables are for another process.
 ///
 /// From now on this process owns them, and `exec` closes them. Call it once, at the start, before
 /// other descriptors are opened.
@@ -59,8 +59,8 @@ pub(crate) fn is_for_this_process() -> bool {
 /// # Errors
 ///
 /// [`Error::BadActivation`] if `LISTEN_PID` is not a process id, if `LISTEN_FDS` is not a number
-/// from 1 up, or if one of the descriptors that it counts is not open. Also at the second call, if
-/// descriptors were passed to this process.
+/// from 1 up, or if one of the descriptors that it counts is not open. A second call returns this
+/// error too, if descriptors were passed to this process.
 ///
 /// ```
 /// let mut activated = evcore_prefork::activated()?.into_iter();
@@ -84,7 +84,7 @@ pub fn activated() -> Result<Vec<OwnedFd>> {
 
 /// Takes the listeners that the last run of this service had, and that the service manager has kept
 /// under the name [`STORED_LISTENER`](crate::STORED_LISTENER). The list is in no order. It is empty
-/// without such listeners, and after the first call.
+/// if there are no such listeners, and after the first call.
 ///
 /// From now on this process owns them, and `exec` closes them. The first call of this function or
 /// of [`activated`] takes all passed descriptors. So make this first call at the start, before
@@ -107,8 +107,9 @@ pub fn stored_listeners() -> Result<Vec<OwnedFd>> {
     Ok(taken.unwrap_or_default())
 }
 
-/// Takes the mailboxes that the service manager has kept. There are none if the program has called
-/// neither [`activated`] nor [`stored_listeners`], because other code may own their numbers then.
+/// Takes the mailboxes that the service manager has kept. The result is empty if the program has
+/// called neither [`activated`] nor [`stored_listeners`], because other code may then own the
+/// descriptors with these numbers.
 pub(crate) fn stored_mailboxes() -> StoredMailboxes {
     let mut passed = PASSED.lock().unwrap_or_else(PoisonError::into_inner);
     let passed = passed.as_mut();
@@ -149,8 +150,8 @@ fn with_passed<T>(take: impl FnOnce(&mut Passed) -> T) -> Result<Option<T>> {
     Ok(passed.as_mut().map(take))
 }
 
-/// Takes all passed descriptors. The caller keeps them, and calls this again only if there were
-/// none, or after an error, which takes none.
+/// Takes all passed descriptors. The caller keeps them. It calls this function again only if no
+/// descriptors were passed, or after an error, because this function then takes no descriptor.
 fn take_passed() -> Result<Option<Passed>> {
     let (Some(pid), Some(count)) = (env::var_os(LISTEN_PID), env::var_os(LISTEN_FDS)) else {
         return Ok(None);

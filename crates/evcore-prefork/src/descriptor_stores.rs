@@ -35,7 +35,7 @@ pub(crate) struct DescriptorStores<'a> {
     places: &'static [StorePlace],
     /// The kind of worker that takes the connections of the stores, as a [`Successor`].
     successor: &'static AtomicU8,
-    /// The place of each slot's store.
+    /// The place of each slot's store, as an index of `places`.
     of_slots: BTreeMap<usize, usize>,
     /// The places of stores whose workers have ended, each with its worker.
     left: Vec<(usize, WorkerInfo)>,
@@ -125,7 +125,7 @@ impl<'a> DescriptorStores<'a> {
             }
             is_left
         });
-        // The worker of a store that was killed goes on without one.
+        // If the store of a living worker was killed, the worker goes on without a store.
         for place in self.of_slots.values() {
             if let Some(store) = self.pid(*place) {
                 if has_ended(store, WaitOptions::NOHANG) {

@@ -66,7 +66,8 @@ pub enum Error {
     /// This system has no mailboxes.
     #[error("mailboxes need Linux: Unix sockets of type SOCK_SEQPACKET; leave `mailboxes` out")]
     NoMailboxes,
-    /// This system cannot have descriptor stores, or the workers are threads, which end together.
+    /// This system cannot have descriptor stores, or the workers are threads, which a crash ends
+    /// together.
     #[error("a descriptor store needs Linux and worker processes; leave `descriptor_store` out")]
     NoDescriptorStore,
     /// This system has no CPU affinity.

@@ -12,7 +12,8 @@ use crate::{
     shared_slice::shared_slice,
 };
 
-/// The clock and the words of all workers. Copies share the words.
+/// The clock, and for each worker a word with the time at which its turn began. Copies share the
+/// words.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Turns {
     began: &'static [AtomicU32],

@@ -1,4 +1,5 @@
-//! The marks of a worker's descriptors, as its descriptor store reads them.
+//! The marks of a worker's descriptors, as its descriptor store reads them. A mark is a byte that
+//! the worker shares with the store. It shows whether a connection is idle.
 
 use std::{
     fs, io,
@@ -34,8 +35,8 @@ pub(crate) fn of_open(marks: &[AtomicU8]) -> Box<dyn Iterator<Item = (usize, &At
     }
 }
 
-/// Returns the numbers of the open descriptors, in ascending order. One of them is that of the
-/// `/proc` directory itself, which is closed again.
+/// Returns the numbers of the open descriptors, in ascending order. One of them belongs to the
+/// `/proc` directory itself, which is closed when this function returns.
 fn open_descriptors() -> io::Result<Vec<usize>> {
     let mut numbers = Vec::new();
     for entry in fs::read_dir("/proc/self/fd")? {

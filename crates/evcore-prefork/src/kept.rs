@@ -17,8 +17,8 @@ pub struct Kept {
     /// The stream connections that the worker had marked as idle, in the order of their numbers.
     /// The list may be empty.
     pub descriptors: Vec<OwnedFd>,
-    /// The sending ends of the mailboxes of successors: of a newer generation, and of another
-    /// binary.
+    /// The sending ends of the two mailboxes of successors. The first one is for workers of the
+    /// same master, and the second one for workers of another binary.
     pub(crate) mailboxes: [OwnedFd; 2],
     /// The kind of successor, which the master writes.
     pub(crate) successor: &'static AtomicU8,

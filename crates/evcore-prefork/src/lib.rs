@@ -37,8 +37,9 @@
 //! worker becomes ready.
 //!
 //! A worker that lived for a second or more is replaced at once. A worker that lived for less
-//! counts as crashed, and so does a failed start. The replacement then waits. This pause is 100 ms
-//! after the first crash in a slot. It doubles with each further crash in a row, up to 10 s.
+//! counts as crashed, and so does a failed start. After a crash, the replacement is started only
+//! after a pause. This pause is 100 ms after the first crash in a slot. It doubles with each
+//! further crash in a row, up to 10 s.
 //!
 //! While no worker serves, the pause is shorter: it begins at the last start of any worker, and
 //! lasts at most 500 ms. Here a worker serves from its start until it ends or gets a stop. So if
@@ -68,7 +69,7 @@
 //! until it gets a stop. It can also take over again: after WINCH, which stops its workers, HUP
 //! starts new ones. If the new binary ends first, the workers that WINCH has stopped are replaced
 //! by new ones. So while the old binary lives, the new one must not remove what both binaries use
-//! ([`parent_binary_alive`]). It starts no newer binary then.
+//! ([`parent_binary_alive`]). During this time, the new binary starts no newer one.
 //!
 //! Workers that stop can reach the workers of the new binary by [mailboxes](Mailboxes), which the
 //! new binary inherits. A stop signal for the whole process group, such as Ctrl-C, ends both

@@ -8,7 +8,7 @@
 //!
 //! The workers of one start or reload are a generation. Once the newest one [can take
 //! over](Takeover), all older ones get a stop. So at least one generation serves until a stop or a
-//! drain.
+//! drain, which stops all workers while the master stays.
 //!
 //! Workers stand in a table of slots. A generation has its own row, with a slot for each index,
 //! until its last worker has ended.
@@ -310,8 +310,8 @@ impl Lifecycle {
         is_newest.then_some(Reload::Refused)
     }
 
-    /// Ends a reload if the newest generation can take over, or was stopped before. Stops the older
-    /// ones.
+    /// Ends a reload if the newest generation can take over, and stops the older ones. Also ends a
+    /// reload if the newest generation was stopped before it could take over.
     fn take_over(&mut self, now: Instant, wake: &mut Earliest) -> Option<Reload> {
         let newest = self.generations.split_last_mut();
         let Some((newest, older)) = newest.filter(|(newest, _)| newest.is_serving()) else {
@@ -346,7 +346,8 @@ impl Lifecycle {
             };
             return self.vacancies().map(start).min();
         }
-        // The choice ignores that pauses may be shortened. So each slot has its turn.
+        // Chooses the slot whose full pause ends first, even if pauses are shortened. So each slot
+        // has its turn.
         let (vacancy, slot) = self.vacancies().min()?;
         let coverage: Coverage = self.serving().map(Generation::coverage).collect();
         Some((vacancy.start_at(coverage), slot))

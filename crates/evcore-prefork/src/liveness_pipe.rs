@@ -130,7 +130,8 @@ impl ChildEnd {
 
 /// Returns whether this process is a worker whose master is gone. A signal handler may call it.
 ///
-/// The end of the master raises one signal only, so a check that shows nothing is repeated.
+/// The end of the master raises only one signal. So a check that shows nothing is repeated here,
+/// because no later signal would repeat it.
 pub(crate) fn parent_gone() -> bool {
     child_end().is_some_and(|end| is_gone(|| check(end), pause))
 }
@@ -159,7 +160,7 @@ fn check(end: BorrowedFd<'_>) -> Check {
     let mut report = [0; 1];
     loop {
         return match recv(end, &mut report, RecvFlags::empty()) {
-            // The error means that the master ended with a report unread.
+            // The error means that the master ended before it had read the worker's report.
             Ok((_, 0)) | Err(Errno::CONNRESET | Errno::NOTCONN) => Check::Gone,
             Ok(_) => {
                 SUCCESSOR.store(report[0], Ordering::Release);

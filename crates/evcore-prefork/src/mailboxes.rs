@@ -127,8 +127,8 @@ pub(crate) struct Table {
 
 impl Table {
     /// Creates the mailboxes. `inherited` has both ends of each mailbox of an older binary, in the
-    /// order of its list. If there are none, the mailboxes in `stored` are used, which a service
-    /// manager has kept since the last run.
+    /// order of its list. If there are none, the mailboxes in `stored` are used. A service manager
+    /// has kept them since the last run.
     pub(crate) fn new(
         workers: usize,
         slots: usize,

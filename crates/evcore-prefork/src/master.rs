@@ -128,8 +128,8 @@ impl<'a, S: Spawn> Master<'a, S> {
     }
 
     /// Workers are reaped before the stop is handled, because Ctrl-C also reaches the workers. If
-    /// it has ended a worker that is reaped here, the master has also got the signal by now. The
-    /// master then handles the stop before it replaces a worker.
+    /// Ctrl-C has ended a worker that is reaped here, the master has also got the signal by now.
+    /// The master then handles the stop before it replaces a worker.
     fn handle_events(&mut self) {
         self.handle_ready();
         self.handle_ends();
@@ -212,7 +212,8 @@ impl<'a, S: Spawn> Master<'a, S> {
     fn stop(&mut self, row: usize, stop: Stop) {
         for (_, child) in self.children.in_row(row) {
             if let Some(successor) = self.reported {
-                // This comes before the stop, at which a worker looks for its successor.
+                // The report comes before the stop, because a worker looks for its successor when
+                // it gets the stop.
                 child.replace(successor);
             }
             child.stop(stop);

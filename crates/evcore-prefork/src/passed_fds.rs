@@ -20,7 +20,7 @@ pub(crate) const FIRST: RawFd = 3;
 ///
 /// # Errors
 ///
-/// The first number that is not open. Then nothing is taken.
+/// The first number that is not open. In this case, nothing is taken.
 ///
 /// # Safety
 ///

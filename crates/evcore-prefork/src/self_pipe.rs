@@ -52,8 +52,8 @@ impl SelfPipe {
     /// readable, or until the time `until`. May also return early.
     ///
     /// The caller then checks the state of everything. So if the kernel is short of a resource for
-    /// the wait, a pause replaces it. Events are then handled later, which is better than the end
-    /// of the server.
+    /// the wait, a pause replaces the wait. Events are then handled later, which is better than the
+    /// end of the server.
     ///
     /// # Errors
     ///

@@ -36,12 +36,13 @@ impl SignalState {
         self.wake_fd()
     }
 
-    /// Sets the descriptor. Returns true if it must be written to at once, for an earlier request.
+    /// Sets the descriptor. Returns true if it must be written to at once because of an earlier
+    /// request.
     #[must_use]
     pub(crate) fn set_wake_fd(&self, fd: RawFd) -> bool {
         self.wake_fd.store(fd, Ordering::Release);
         // Together with the fence in `wake_fd`: the side whose fence comes second sees all that the
-        // other side has stored before its own fence.
+        // other side has stored before the first fence.
         fence(Ordering::SeqCst);
         self.severity() != 0 || self.reopen_count() != 0
     }

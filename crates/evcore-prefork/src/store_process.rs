@@ -12,9 +12,9 @@
 //! # Whose child it is
 //!
 //! A store is a child of the master (`CLONE_PARENT`). The master reaps it, and it dies with the
-//! master (`PR_SET_PDEATHSIG`). Before either side goes on, the kernel writes the store's process
-//! id into memory that the master reads (`CLONE_PARENT_SETTID`). So the master finds each store,
-//! even if the worker is killed within the call.
+//! master (`PR_SET_PDEATHSIG`). Before `clone` returns in either process, the kernel writes the
+//! store's process id into memory that the master reads (`CLONE_PARENT_SETTID`). So the master
+//! finds each store, even if the worker is killed within the call.
 //!
 //! # What the worker's end leaves
 //!
@@ -126,8 +126,8 @@ fn clone_with_descriptors(number: &AtomicI32) -> io::Result<bool> {
 /// The successors of a worker.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Successors {
-    /// The sending ends of their mailboxes: of a newer generation, and of another binary. The
-    /// worker keeps them open.
+    /// The sending ends of their mailboxes. The first one is for workers of the same master, and
+    /// the second one for workers of another binary. The worker keeps both ends open.
     pub(crate) mailboxes: [RawFd; 2],
     /// The kind of the successor, which the master writes.
     pub(crate) kind: &'static AtomicU8,
@@ -180,7 +180,7 @@ impl Store {
             mailboxes: mailboxes.map(|end| unsafe { OwnedFd::from_raw_fd(end) }),
             successor: kind,
         });
-        // The application has counted, so the number may be too high.
+        // The application has counted the taken connections, so the number may be too high.
         let taken = taken.min(all);
         let lost = all - taken;
         self.place.report(KeptCounts { taken, lost });
@@ -191,8 +191,8 @@ impl Store {
     }
 }
 
-/// Takes a marked descriptor. Closes it if it is not a stream connection, which was then marked by
-/// mistake.
+/// Takes a marked descriptor. Closes it if it is not a stream connection, because the mark was then
+/// a mistake.
 fn connection(number: RawFd) -> Option<OwnedFd> {
     // SAFETY: it is borrowed for these calls, which fail if it is not open.
     let fd = unsafe { BorrowedFd::borrow_raw(number) };
@@ -227,8 +227,9 @@ fn ignore_signals() {
 
 fn close(range: RangeInclusive<u32>) -> io::Result<()> {
     let (first, last) = (*range.start(), *range.end());
-    // SAFETY: after this the values that own these descriptors are not used, in a process that runs
-    // no destructor.
+    // SAFETY: after this, a store does not use the worker's values that own these descriptors. It
+    // ends by `_exit`, so the destructors of these values do not run. The call in `require` closes
+    // nothing.
     match unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),

@@ -97,8 +97,8 @@ impl<'a> Supervisor<'a> {
 
     /// Sets the time after which a graceful stop becomes a fast one. The default is 30 seconds.
     ///
-    /// Make it longer than the time that a worker gives itself, such as the timeout of evcore's
-    /// `EventLoop::shutdown`. [`Duration::MAX`] means no limit.
+    /// Make it longer than the time that a worker gives itself for the stop, such as the timeout of
+    /// evcore's `EventLoop::shutdown`. [`Duration::MAX`] means no limit.
     pub fn stop_timeout(mut self, timeout: Duration) -> Self {
         self.config.timeouts.stop = timeout;
         self

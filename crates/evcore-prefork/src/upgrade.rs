@@ -103,7 +103,7 @@ impl fmt::Display for Upgrade {
 /// # Errors
 ///
 /// [`Error::BadInheritance`] if the variable [`INHERITED`] holds anything but numbers of open
-/// descriptors from 3 up. Also at the second call, if the variable is set.
+/// descriptors from 3 up. A second call returns this error too, if the variable is set.
 ///
 /// ```
 /// let mut inherited = evcore_prefork::inherited()?.into_iter();
@@ -123,12 +123,12 @@ fn is_new_binary() -> bool {
     env::var_os(INHERITED).is_some() || INHERITED_TAKEN.load(Ordering::Acquire)
 }
 
-/// Takes the mailboxes that this process inherits. The list is empty without mailboxes, and after
-/// the first call.
+/// Takes the mailboxes that this process inherits. The list is empty if there are no mailboxes, and
+/// after the first call.
 pub(crate) fn inherited_mailboxes() -> Result<Vec<OwnedFd>> {
     static TAKEN: AtomicBool = AtomicBool::new(false);
-    // A program that starts another one removes `INHERITED` only. Then the numbers in `MAILBOXES`
-    // are not of that other program either.
+    // A program that starts another one removes only `INHERITED` from its environment. So without
+    // `INHERITED`, the numbers in `MAILBOXES` are not for this process.
     if !is_new_binary() || TAKEN.load(Ordering::Acquire) {
         return Ok(Vec::new());
     }
@@ -208,7 +208,8 @@ pub(crate) struct Binary {
 }
 
 impl Binary {
-    /// Call it at the start: once the file is replaced, the system may return another path.
+    /// Call this at the start, because the system may return another path once the program's file
+    /// is replaced.
     pub(crate) fn this_one(
         inherited: Vec<OwnedFd>,
         mailboxes: Option<Arc<Table>>,
@@ -272,8 +273,8 @@ impl Binary {
     fn spawn(&self) -> io::Result<Child> {
         // The signals are blocked, because in the child the handlers of this process would store a
         // request in memory that exec discards. The child inherits the mask, so signals to it stay
-        // pending: stops until they have their default effect, and commands until the new binary
-        // has handlers.
+        // pending: stop signals until their default effect is restored, and commands until the new
+        // binary has handlers.
         signals::block();
         let child = match Stop::from_severity(signals::state().severity()) {
             Some(Stop::Fast) => Err(io::Error::other("this server is stopping")),
@@ -307,8 +308,8 @@ impl Binary {
                 command.env_remove(variable);
             }
         } else if env::var_os(activation::LISTEN_PID).is_some() {
-            // The new binary cannot have this number, because this process lives. It might have the
-            // number of the first binary.
+            // The new binary cannot have the id of this process, which lives. It might have the id
+            // of the first binary, which may have ended.
             command.env(
                 activation::LISTEN_PID,
                 getpid().as_raw_nonzero().to_string(),

@@ -235,8 +235,8 @@ impl Worker {
 
     /// The stop that was requested, if any.
     ///
-    /// A stop is never withdrawn, and changes only from graceful to fast. Costs a load, so call
-    /// this in each turn of your loop.
+    /// A stop is never withdrawn, and changes only from graceful to fast. This costs only a load,
+    /// so you can call it in each turn of your loop.
     #[must_use]
     pub fn stop(&self) -> Option<Stop> {
         Stop::from_severity(match &self.link {
@@ -320,8 +320,8 @@ impl Worker {
     }
 
     /// The reason why this worker could not be pinned to the CPUs of its
-    /// [affinity](crate::Supervisor::affinity). `None` if it was, or if there is no affinity.
-    /// Pinning fails, for example, if the process may no longer use these CPUs.
+    /// [affinity](crate::Supervisor::affinity). `None` if it was pinned, or if there is no
+    /// affinity. Pinning fails, for example, if the process may no longer use these CPUs.
     #[must_use]
     pub fn affinity_error(&self) -> Option<&Error> {
         self.affinity_error.as_ref()

@@ -1,4 +1,4 @@
-//! Every interleaving of a worker that is a thread with its master. The shipped file runs over
+//! Every interleaving of a master and its worker, which is a thread. The shipped file runs over
 //! loom's lock and atomics.
 //!
 //! A side that sleeps is woken by the other. After a lost wake-up it sleeps for ever, which loom
@@ -144,7 +144,7 @@ impl Steps {
         });
     }
 
-    /// Checks that a request ends a wait, for a worker that looks for requests only afterwards.
+    /// Checks that a request ends the wait of a worker that looks for requests only after the wait.
     fn assert_a_request_wakes(self, request: fn(Self, &Model)) {
         let worker = |steps: Self, model: &Model| {
             (steps.set_wake)(&model.channel, Arc::clone(&model.worker));

@@ -7,13 +7,13 @@ use std::{fmt, io};
 pub struct Call {
     /// The call.
     pub what: What,
-    /// The number of the stream, listener, connector or pool that was called. Streams have
-    /// numbers from 0 in the order in which they began, and so have listeners, connectors and
-    /// pools. For a [`Wait`](What::Wait), bits: 1 if a waker ended it, 2 if the waker's descriptor
-    /// is lent, 4 if another thread used the loop's own handle. For a [`Value`](What::Value), 1 if
-    /// it is from [`Outside::news`](crate::Outside::news). For a [`Group`](What::Group), 1 if the
-    /// member begins. For a [`Request`](What::Request), its kind. For a call without any of these,
-    /// 0.
+    /// The number of the stream, listener, connector or pool that was called. Streams have numbers
+    /// from 0 in the order in which they began, and so have listeners, connectors and pools. For a
+    /// [`Wait`](What::Wait), bits: 1 if a waker ended the wait, 2 if the program has borrowed the
+    /// waker's descriptor, 4 if another thread used the loop's own handle. For a
+    /// [`Value`](What::Value), 1 if it is from [`Outside::news`](crate::Outside::news). For a
+    /// [`Group`](What::Group), 1 if the member begins. For a [`Request`](What::Request), its kind.
+    /// For a call without any of these, 0.
     pub of: u32,
     /// The result: a number that depends on the call, or an error's negated number.
     pub result: i64,
@@ -66,8 +66,8 @@ pub enum What {
     /// 0 wakes the loop, 1 shuts it down within the milliseconds in the result, 2 posts the token
     /// in the result with the readiness in the bytes.
     Request,
-    /// The number of queries with the answer "nothing" since the previous recorded call. This entry
-    /// precedes a call of a kind that is recorded only if its answer is not "nothing".
+    /// The number of queries with the answer "nothing" since the previous recorded call. Such a
+    /// query has no entry of its own. This entry precedes the first query with another answer.
     Quiet,
     /// A try of a member of the group to take the accept lock: 1 if it got the lock.
     Lock,
@@ -171,7 +171,7 @@ pub(crate) fn number_of(error: &io::Error) -> i64 {
     -i64::from(number.max(1))
 }
 
-/// The number of an error that has only a kind, as a simulator returns it.
+/// The number of an error that has only a kind. A simulator returns such errors.
 fn number_of_kind(kind: io::ErrorKind) -> i32 {
     use rustix::io::Errno;
     let errno = match kind {
@@ -200,7 +200,7 @@ fn number_of_kind(kind: io::ErrorKind) -> i32 {
 /// Number of bytes that a recording keeps of each send, from the send's beginning.
 pub(crate) const HEAD: usize = 32;
 
-/// The offset of these bytes in a digest, after the length and the checksum.
+/// The offset of the kept bytes in a digest, after the length and the checksum.
 pub(crate) const HEAD_AT: usize = 12;
 
 /// A digest of bytes that the program passes: their length, their checksum and the first of them.

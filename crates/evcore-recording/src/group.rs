@@ -11,7 +11,7 @@ use crate::{call::What, recorder::Recorder, replay::Replay};
 /// The number that stands for "no worker" in place of a slot.
 const NOBODY: u32 = u32::MAX;
 
-/// Number of slots that a recording may have.
+/// Number of slots that the words of a recording may refer to.
 const MAX_SLOT: u32 = 1 << 16;
 
 impl Recorder {

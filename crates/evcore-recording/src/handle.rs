@@ -53,8 +53,9 @@ impl Recorder {
 /// the signal handler write to the [descriptor](Self::with_descriptor), or use the crate
 /// signal-hook.
 ///
-/// A recorded loop takes a request at the end of a wait, which the request ends. A replay makes the
-/// recorded requests at the same places, and ignores the requests of its own threads.
+/// A request ends the wait of a recorded loop, and the loop takes the request at the end of that
+/// wait. A replay makes the recorded requests at the same places, and ignores the requests of its
+/// own threads.
 #[derive(Clone, Debug)]
 pub struct RecordedHandle(Way);
 

@@ -133,7 +133,7 @@ impl Outside {
     /// # Errors
     ///
     /// The errors of [`Pool::new`]. In a replay, [`OutOfMemory`](io::ErrorKind::OutOfMemory) if the
-    /// recorded pool was not made, and after the end of the recording or a difference.
+    /// recorded pool was not made, and also after the end of the recording or after a difference.
     ///
     /// # Panics
     ///
@@ -176,7 +176,8 @@ fn prefix(name: &str) -> Vec<u8> {
 
 fn to_bytes<T: Serialize>(name: &str, value: &T) -> Vec<u8> {
     let mut bytes = prefix(name);
-    // A replay calls `get` for a value that cannot be written as JSON.
+    // A value that cannot be written as JSON cannot be read by a replay. The replay then calls
+    // `get`, or returns no news.
     let _ = serde_json::to_writer(&mut bytes, value);
     bytes
 }

@@ -129,7 +129,7 @@ impl Connector for ReplayedConnector {
     }
 
     /// Returns true, because the recorded program may have gone on without the peer's address. If
-    /// it has read the address, the recording has it.
+    /// the program has read the address, the recording has the result.
     fn connects_by_sending(&self) -> bool {
         true
     }
@@ -153,7 +153,8 @@ impl ReplayedStream {
         }
     }
 
-    /// Number of bytes that the recorded call took, at most `length`, also in a damaged recording.
+    /// Number of bytes that the recorded call took. It is at most `length`, even if the recording
+    /// is damaged.
     fn sent(&self, what: What, bytes: &[u8], length: usize) -> io::Result<usize> {
         let count = self.call(what, bytes)?.count()?;
         Ok(count.min(length))

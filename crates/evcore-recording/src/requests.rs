@@ -18,12 +18,12 @@ use crate::call::{Call, What};
 /// A flag of a recorded wait: a waker has ended the wait.
 pub(crate) const WOKEN: u32 = 1;
 
-/// A flag of a recorded wait: the program has the waker's descriptor. A wake-up by it makes no
-/// request, so each wake-up is passed on as a wake.
+/// A flag of a recorded wait: the program has borrowed the waker's descriptor. It can wake the loop
+/// by that descriptor without a request, so each wake-up is passed to the loop as a `Handle::wake`.
 pub(crate) const LENT: u32 = 2;
 
-/// A flag of a recorded wait: another thread has ended the wait by the loop's own handle, which a
-/// replay cannot repeat.
+/// A flag of a recorded wait: another thread has ended the wait by the loop's own handle. A replay
+/// cannot repeat such a wake-up.
 pub(crate) const FOREIGN: u32 = 4;
 
 #[derive(Default)]
@@ -37,7 +37,8 @@ pub(crate) struct Requests {
     waiting: Vec<Request>,
     is_lent: bool,
     is_foreign: bool,
-    /// The thread that passes requests to the loop now. The wake-ups of these requests end no wait.
+    /// The thread that currently passes requests to the loop. The wake-ups of these requests end no
+    /// wait.
     pub(crate) delivers: Option<ThreadId>,
     /// The thread of the loop, from its first wait on.
     waits: Option<ThreadId>,
@@ -103,7 +104,8 @@ impl Requests {
         self.number
     }
 
-    /// Returns the waker of the loop with this number, whose descriptor the program gets.
+    /// Returns the waker of the loop with this number. The program borrows the waker's descriptor,
+    /// so later waits have the flag `LENT`.
     pub(crate) fn lend(&mut self, number: u32) -> Option<Waker> {
         if self.number != number {
             return None;
@@ -145,7 +147,7 @@ impl Requests {
     /// Ends the wait of the loop on behalf of the loop's own handle.
     pub(crate) fn wake_by_handle(&mut self) {
         let me = Some(thread::current().id());
-        // A request that is passed on at the end of a wait must not end the next one.
+        // A request that is passed on at the end of a wait must not end the next wait.
         if self.delivers != me {
             self.is_foreign |= self.waits.is_some() && self.waits != me;
             self.wake();

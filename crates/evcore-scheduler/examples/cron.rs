@@ -9,10 +9,10 @@
 //! A line is a pattern of five fields (six with `--seconds`) or a word such as `@hourly`, then a
 //! command. `--once N` ends the program after N runs. Times are in the time zone of `TZ`.
 //!
-//! A crontab follows the wall clock, and the scheduler the monotonic clock. So a job compares the
-//! wall clock with its time when it runs. If the job is early, because the wall clock was set back,
-//! it moves itself to its time once more. If it is late, it runs the line once, even if several
-//! times of the line have passed.
+//! A crontab follows the wall clock, and the scheduler the monotonic clock. So when a job runs, it
+//! compares the wall clock with the time of its line. If the job is early, because the wall clock
+//! was set back, it moves itself to its time once more. If it is late, it runs the line once, even
+//! if several times of the line have passed.
 
 use std::{
     error::Error,
@@ -48,7 +48,7 @@ impl Line {
         Some(std::mem::replace(&mut self.due, next))
     }
 
-    /// Zero if the line is due already.
+    /// Returns the time until the line is due; zero if the line is due already.
     fn wait(&self, now: Timestamp) -> Duration {
         Duration::try_from(now.duration_until(self.due.timestamp())).unwrap_or_default()
     }
@@ -161,7 +161,7 @@ fn run_lines(lines: Vec<Line>, options: &Options) -> Result<(), Box<dyn Error>> 
     Ok(())
 }
 
-/// Runs the command on a thread, so that a long one delays no other line, and then sends a value.
+/// Runs the command on a thread, so that a long command delays no other line. Then sends a value.
 fn start(command: Option<String>, ran: Sender<()>) {
     thread::spawn(move || {
         if let Some(command) = command {

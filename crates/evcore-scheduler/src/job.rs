@@ -11,8 +11,8 @@ use crate::{
 
 pub(crate) type Run = Box<dyn FnMut(&Job) + Send>;
 
-/// A handle to a job of a [`Scheduler`](crate::Scheduler), which moves or cancels the job, or
-/// changes its period.
+/// A handle that moves or cancels a job of a [`Scheduler`](crate::Scheduler), or changes the job's
+/// period.
 ///
 /// Adding a job returns a handle, and each run of the job gets one as well. Clones refer to the
 /// same job, and dropping all handles does not cancel the job. After the job has ended, the methods

@@ -32,8 +32,8 @@ impl ManualTime {
     /// Moves the time forward, and runs the jobs that become due meanwhile, on this thread.
     ///
     /// Time advances from deadline to deadline, so that a periodic job runs once for each of its
-    /// periods. With a duration of zero, the jobs run that are due now. After the scheduler was
-    /// dropped, the time moves, but no job runs.
+    /// periods. A duration of zero runs the jobs that are due now. After the scheduler was dropped,
+    /// the time moves, but no job runs.
     ///
     /// This method does not return while a job moves itself to the present time again and again.
     ///

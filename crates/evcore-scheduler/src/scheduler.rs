@@ -40,7 +40,7 @@ use crate::{
 ///
 /// Times are monotonic ([`Instant`]), so a change of the wall clock does not move a job. (On
 /// Apple systems, a job may be late if the wall clock is set back, because `parking_lot` waits by
-/// that clock there; not run here.)
+/// that clock there. This crate was not run on Apple systems.)
 /// A job more than 584 years ahead never runs.
 ///
 /// # Example

@@ -140,7 +140,7 @@ fn a_long_command_delays_no_other_line() {
     );
     let mut cron = crontab.cron(&["--seconds", "--once", "6", "--run"]);
     let mut cron = Kill(cron.stdout(Stdio::piped()).spawn().unwrap());
-    // Stays open until cron has ended, because cron continues to print.
+    // The reader stays open until cron has ended, because cron continues to print.
     let mut lines = BufReader::new(cron.0.stdout.take().unwrap()).lines();
     assert_eq!(lines.by_ref().take(6).count(), 6);
     assert!(crontab.0.file("held").exists());
@@ -168,7 +168,7 @@ fn cron_sleeps_once_between_two_runs() {
     let trace = fs::read_to_string(trace).unwrap();
     let sleeps = trace.matches("ETIMEDOUT").count();
     // There are fewer sleeps on a slow machine, where one run may stand for two missed times. There
-    // is one more if the last run is counted after the next sleep has begun.
+    // is one more if the program counts its last run after the scheduler's next sleep has begun.
     assert!((1..=RUNS + 1).contains(&sleeps), "{trace}");
     for call in ["nanosleep", "epoll", "select"] {
         assert!(!trace.contains(call), "{trace}");

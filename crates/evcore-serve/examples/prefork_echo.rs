@@ -75,7 +75,7 @@ fn handle(step: Step, ev: &mut EventLoop, clients: &mut Clients) {
 }
 
 /// Sends back the bytes that arrive, until a call would block. Always returns an error:
-/// `WouldBlock` then, and `UnexpectedEof` at the end of the stream.
+/// `WouldBlock` if a call would block, and `UnexpectedEof` at the end of the stream.
 fn echo(stream: &mut EdgeStream, rest: &mut Vec<u8>, ev: &mut EventLoop) -> io::Result<()> {
     let mut buffer = [0; 16 * 1024];
     loop {

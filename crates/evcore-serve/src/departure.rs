@@ -1,6 +1,7 @@
 //! Connections that leave this worker for its successor, or for another worker.
 //!
-//! They go over one channel at a time. If its receiver dies, they wait for the next channel. If no
+//! They go over one channel at a time. The other worker's first message over a channel is its
+//! greeting. If the receiver of a channel dies, the connections wait for the next channel. If no
 //! process takes them, they come back.
 
 use std::os::fd::OwnedFd;
@@ -18,14 +19,14 @@ const LEAVING_MAX: usize = 4 * BATCH_CONNECTIONS_MAX;
 const ROOM_AFTER: Duration = Duration::from_millis(10);
 
 /// The least time from one channel to the next. It limits the number of channels if each receiver
-/// dies at once, or if its worker cannot watch it.
+/// dies at once, or if each worker fails to watch its channel.
 const CHANNEL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The departure of a worker's connections.
 #[derive(Debug)]
 pub(crate) struct Departure<D = OwnedFd> {
     version: u32,
-    /// `None` until the first channel is open, and after one has ended.
+    /// `None` until the first channel is open, and after a channel has ended.
     sender: Option<Sender<D>>,
     opens_at: Instant,
     /// Connections that have left the loop, and are not in the channel.
@@ -36,7 +37,8 @@ pub(crate) struct Departure<D = OwnedFd> {
     has_begun: bool,
     /// True if a second channel was opened, because no greeting had come over the first.
     has_tried_second_channel: bool,
-    /// The time at which the departure is overdue, unless a message or another event prolongs it.
+    /// The time at which the departure is overdue, unless a message or another event postpones this
+    /// time.
     patient_until: Instant,
     /// The time at which to send again; `None` if the last send found room.
     retry_at: Option<Instant>,
@@ -74,8 +76,8 @@ impl<D: Descriptor> Departure<D> {
         }
     }
 
-    /// Opens a channel to the process that reads a mailbox, unless there is one, or the last one
-    /// was opened just before.
+    /// Opens a channel to the process that reads a mailbox, unless a channel is open, or the last
+    /// channel was opened a moment ago.
     ///
     /// # Errors
     ///

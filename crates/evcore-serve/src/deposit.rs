@@ -10,7 +10,7 @@ use evcore_handover::{Connection, Descriptor, Result, Sender};
 #[derive(Debug)]
 pub(crate) struct Deposit<D = OwnedFd> {
     version: u32,
-    /// `None` before the first channel, and after one was full.
+    /// `None` before the first channel, and after a channel was full.
     channel: Option<Sender<D>>,
 }
 

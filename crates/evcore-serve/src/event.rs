@@ -28,8 +28,8 @@ pub enum Event<'a> {
     /// set to 0 after this event.
     Exited(&'a WorkerExit),
     /// A worker with a [descriptor store](crate::Server::descriptor_store) has died. The counts are
-    /// those of the connections that the successor has taken, and of those that are closed. The
-    /// event is missing if the store was killed, or ends after the last worker.
+    /// the numbers of the connections that the successor has taken, and of the connections that are
+    /// closed. The event is missing if the store was killed, or ends after the last worker.
     Kept(&'a WorkerInfo, KeptCounts),
     /// Reported in the worker, which serves without a descriptor store.
     NoDescriptorStore(WorkerIndex, &'a prefork::Error),
@@ -52,9 +52,9 @@ pub enum Event<'a> {
     Shortage(WorkerIndex, Shortage),
     /// Reported in the worker: a connection of the load balancer at this address was closed,
     /// because its header of the [PROXY protocol](crate::Server::proxy_protocol) was malformed,
-    /// incomplete or late, or because the loop could not watch it until its header. The error is
-    /// the reason. A connection that ended without a byte is not reported, because load balancers
-    /// make such connections to check the server.
+    /// incomplete or late, or because the loop could not watch the connection while its header was
+    /// incomplete. The error is the reason. A connection that ended without a byte is not reported,
+    /// because load balancers make such connections to check the server.
     NoProxyHeader(WorkerIndex, &'a Address, &'a io::Error),
     /// Reported in the worker, which could not be bound to the CPUs of its affinity.
     Affinity(WorkerIndex, &'a prefork::Error),

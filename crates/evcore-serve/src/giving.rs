@@ -101,8 +101,8 @@ impl<D: Descriptor> Giving<D> {
         self.departure.under_way()
     }
 
-    /// Sends connections that have left the loop: none, or some of the wanted ones. The program's
-    /// next map may have the others.
+    /// Sends connections that have left the loop. These may be none, or only some of the wanted
+    /// connections, because the program's next map may have the others.
     ///
     /// # Errors
     ///
@@ -136,7 +136,8 @@ impl<D: Descriptor> Giving<D> {
     }
 
     /// Reads the answers of the other worker. Returns the number of connections that it has taken,
-    /// and an error if the channel has ended. Appends those that it has refused to `back`.
+    /// and an error if the channel has ended. Appends to `back` the connections that it has
+    /// refused.
     pub(crate) fn read(
         &mut self,
         ev: &mut EventLoop<impl Acceptor>,

@@ -46,14 +46,14 @@ impl<D: Descriptor> HandingOn<D> {
         }
     }
 
-    /// Takes one turn. Returns the time of the next one, if the [descriptor](Self::descriptor) is
-    /// not readable before; `None` if this was the last turn.
+    /// Takes one turn. Returns the time of the next turn, which comes earlier if the
+    /// [descriptor](Self::descriptor) is readable; `None` if this was the last turn.
     pub(crate) fn turn(&mut self, successor: D::Borrowed<'_>, now: Instant) -> Option<Instant> {
         if self.departure.under_way() == 0 {
             return None;
         }
-        // A failure is tried again, because a shortage may end, and because a closed mailbox is that
-        // of a master that stops: the next turn may have the mailbox of another binary.
+        // A failure is tried again, because a shortage may end, and because a closed mailbox
+        // belongs to a master that stops. The next turn may get the mailbox of another binary.
         let _ = self.departure.open(successor, now);
         match self.exchange(now) {
             Ok(()) => {}

@@ -147,7 +147,8 @@ where
         successor: impl FnOnce() -> Option<Successor>,
         timeout: Duration,
     ) -> Option<Duration> {
-        // `back` may have connections that have come back after the program's last call.
+        // Only `arrived` is checked, because connections may have come back since the program's
+        // last call of `next_arrival`.
         assert!(
             self.arrived.is_empty(),
             "connections have arrived: call `Worker::next_arrival` in each turn until it returns None"
@@ -186,7 +187,7 @@ where
         }
         match self.phase {
             // The shutdown begins after the program has taken these connections, so that idle ones
-            // get its grace.
+            // get the grace that it gives to recently idle connections.
             _ if !self.back.is_empty() => None,
             Phase::Over { stop_by } => Some(stop_by.saturating_duration_since(now)),
             Phase::Serving | Phase::Leaving { .. } | Phase::Depositing { .. } => None,
@@ -221,7 +222,7 @@ where
                 has_more: false,
                 stop_by,
             };
-            // The next turn does not wait, because the program calls `hand_over` in it.
+            // Keeps the next turn from waiting, so that the program calls `hand_over` at once.
             ev.post_next(self.own, Ready::NONE);
             return;
         }

@@ -10,7 +10,7 @@ pub(crate) struct Leaving {
     pub(crate) partner: Option<Token>,
 }
 
-/// Takes the connections for which `leaves` returns a state out of the loop, until `room` is used
+/// Takes out of the loop the connections for which `leaves` returns a state, until `room` is used
 /// up. A partner may exceed `room` by one.
 pub(crate) fn take<T, S: Into<D>, D>(
     ev: &mut EventLoop<impl Acceptor<Stream = S>>,

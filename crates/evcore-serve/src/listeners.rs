@@ -9,8 +9,8 @@ use evcore_prefork::{STORED_LISTENER, inherited, is_activated, stored_listeners}
 
 use crate::service_store;
 
-/// The listeners, and those of an older binary or of the last run of the service that are not taken
-/// over yet.
+/// The listeners of the server. `inherited` has the listeners of an older binary, and of the last
+/// run of the service, that are not taken over yet.
 #[derive(Debug, Default)]
 pub(crate) struct Listeners {
     pub(crate) open: Vec<Listener>,
@@ -21,8 +21,8 @@ pub(crate) struct Listeners {
 }
 
 impl Listeners {
-    /// Takes over the listener of the older binary or of the last run at this address, if there is
-    /// one, or binds.
+    /// Takes over the listener that the older binary or the last run had at this address. Binds a
+    /// new one if there is none.
     pub(crate) fn bind(
         &mut self,
         address: impl TryInto<Address, Error: Into<Error>>,

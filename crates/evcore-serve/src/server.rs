@@ -189,9 +189,9 @@ impl Server {
     /// default, there is no such timeout.
     ///
     /// The killed worker is replaced, and its idle connections move to the replacement if there is
-    /// a [descriptor store](Self::descriptor_store). A time below 8 ms counts as 8 ms. Without
-    /// processes that a master can kill, as with [`run_threads`](Self::run_threads) and
-    /// [`run_here`](Self::run_here), running the server then returns an error.
+    /// a [descriptor store](Self::descriptor_store). A time below 8 ms counts as 8 ms. Running the
+    /// server returns an error if there are no processes that a master can kill, as with
+    /// [`run_threads`](Self::run_threads) and [`run_here`](Self::run_here).
     pub fn hang_timeout(mut self, timeout: Duration) -> Self {
         self.hang_timeout = Some(timeout.max(Duration::from_millis(8)));
         self
@@ -213,8 +213,8 @@ impl Server {
     /// bytes. Connections move only to workers of the same version.
     ///
     /// The master needs twelve more descriptors for each worker. Each worker process needs thirteen
-    /// more, and six for each worker. This is for worker processes on Linux. On other systems
-    /// [`run`](Self::run) returns an error. Other workers keep their connections.
+    /// more, and another six for each worker of the server. This is for worker processes on Linux.
+    /// On other systems [`run`](Self::run) returns an error. Other workers keep their connections.
     pub fn handover(mut self, version: u32) -> Self {
         self.handover = Some(version);
         self
@@ -506,8 +506,8 @@ impl Server {
     fn supervised(mut self) -> io::Result<(Supervisor<'static>, Setup)> {
         let mut supervisor = Supervisor::new(self.workers)
             .slots_serve_alone(!self.listeners.own.is_empty())
-            // Each worker reports that it is ready. Until all new workers have, a reload stops no
-            // old one.
+            // Each worker reports that it is ready. Until all new ones have reported, a reload
+            // stops no old one.
             .ready_timeout(Duration::MAX)
             // A worker stops by itself at its timeout; twice that time is for a worker that hangs.
             .stop_timeout(self.stop_timeout.saturating_mul(2));

@@ -7,8 +7,8 @@ use evcore::net::Resource;
 
 /// A shortage that keeps a worker from accepting all waiting clients, or the end of all shortages.
 ///
-/// [`Event::Shortage`](crate::Event::Shortage) reports each kind once when it begins, and once that
-/// all of them have ended. After that, a new shortage is reported again.
+/// [`Event::Shortage`](crate::Event::Shortage) reports each kind once when it begins. When all of
+/// them have ended, it reports that once. After that, a new shortage is reported again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Shortage {

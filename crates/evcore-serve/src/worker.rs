@@ -101,8 +101,8 @@ impl Worker {
 
     /// Does the same as [`next_turn`](Self::next_turn), and calls `between` after the end of the
     /// last turn and before the wait. Read the reports of a
-    /// [watchdog](evcore::InstrumentOptions::watchdog) there, so that they do not wait for the next
-    /// event. Keep the call short, because the worker may hold the accept lock meanwhile.
+    /// [watchdog](evcore::InstrumentOptions::watchdog) in `between`, so that they do not wait for
+    /// the next event. Keep the call short, because the worker may hold the accept lock meanwhile.
     ///
     /// # Errors
     ///
@@ -117,7 +117,8 @@ impl Worker {
     }
 
     fn after_wait(&self, goes_on: evcore::Result<bool>) -> evcore::Result<bool> {
-        // After the last turn the program cleans up, for as long as the stop allows.
+        // After the last turn the program cleans up for as long as the stop allows, so no hang
+        // timeout limits this work.
         if !matches!(goes_on, Ok(false)) || self.supervised.stop().is_none() {
             self.supervised.works();
         }
@@ -210,8 +211,8 @@ impl Worker {
     /// does. They arrive as one [`Arrival`] with a [partner](Arrival::partner).
     ///
     /// `state` is called for each connection. If it returns the token of the partner and the bytes
-    /// of the state, the session leaves. The connection for which it was called is then the stream
-    /// of the arrival.
+    /// of the state, the session leaves. The connection for which `state` was called is then the
+    /// stream of the arrival.
     ///
     /// # Panics
     ///
@@ -276,7 +277,7 @@ impl Worker {
         moves.unwrap_or_default()
     }
 
-    /// The worker's number, from 0. During a reload an old and a new worker have the same.
+    /// The worker's number, from 0. During a reload an old and a new worker have the same number.
     #[must_use]
     pub fn index(&self) -> WorkerIndex {
         self.supervised.index()

@@ -15,7 +15,7 @@ pub(crate) struct SimBackend {
     sim: Sim,
     process: u32,
     capabilities: Capabilities,
-    /// The index of the kernel's side in the table of pollers.
+    /// The index of this backend's `KernelPoller` in the state.
     poller: u32,
 }
 
@@ -34,8 +34,8 @@ impl SimBackend {
 }
 
 impl SimBackend {
-    /// Makes a call of the process. If the process is dead, the call has no effect: the program
-    /// goes on after a fault has killed its process in an earlier call.
+    /// Makes a call of the process. If the process is dead, the call has no effect. (The program
+    /// does not stop where a fault kills its process, so it may still make calls.)
     fn call(&self, call: impl FnOnce(&mut State) -> Result<()>) -> Result<()> {
         let mut state = self.sim.state();
         if !state.is_alive(self.process) {

@@ -18,7 +18,7 @@ use crate::{
 /// The environment variable with the number of seeds that each test runs.
 const SEEDS_VARIABLE: &str = "EVCORE_SIM_SEEDS";
 
-/// The environment variable that, if it is 0, turns off the search for a smaller run.
+/// The environment variable that turns off the search for a smaller run if its value is 0.
 const SHRINK_VARIABLE: &str = "EVCORE_SIM_SHRINK";
 
 /// Number of lines at the end of the trace that the report of a repeated seed shows.

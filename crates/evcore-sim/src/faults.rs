@@ -38,7 +38,8 @@ pub enum Fault {
     /// The wall clock is set, by up to a day in either direction.
     WallClockStep,
     /// A read returns a part of the bytes that have arrived. The rest arrives within 5 ms. Like
-    /// [`Delay`](Self::Delay) and [`Reset`](Self::Reset), this does not meet Unix sockets.
+    /// [`Delay`](Self::Delay) and [`Reset`](Self::Reset), this fault does not occur on Unix
+    /// sockets.
     ShortRead,
     /// A write takes a part of the bytes that would fit. A report that there is room follows.
     ShortWrite,

@@ -96,7 +96,7 @@ pub struct SimMember {
     group: SimGroup,
     process: u32,
     id: WorkerId,
-    // Invariant: `None` only while it is dropped.
+    // Invariant: `None` only while the member is dropped.
     role: Option<Role>,
     /// The descriptor of the member's notifier. `None` for a handle to the lock.
     fd: Option<RawFd>,

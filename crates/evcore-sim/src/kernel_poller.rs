@@ -108,8 +108,8 @@ impl KernelPoller {
         if self.watches.len() <= id {
             self.watches.resize_with(id + 1, || None);
         }
-        // The `Poller` above this backend emulates the modes that the backend lacks, by masking
-        // levels.
+        // The `Poller` above this backend emulates the modes that the backend lacks. For these
+        // modes, the registrations here are level-triggered.
         let mode = match new.mode {
             mode if mode.is_edge() && self.capabilities.edge => Mode::Edge,
             Mode::Oneshot if self.capabilities.oneshot => Mode::Oneshot,

@@ -127,8 +127,10 @@ impl Process {
     /// which let the time pass, a wait returns at once.
     ///
     /// A bare [`Poller`](evcore::poller::Poller) continues an interrupted wait, and measures the
-    /// rest by the real clock. So with [`Fault::InterruptedWait`](crate::Fault::InterruptedWait)
-    /// use [`Events::raw`](evcore::poller::Events::raw), as the loop does.
+    /// remaining time by the real clock. With
+    /// [`Fault::InterruptedWait`](crate::Fault::InterruptedWait), use
+    /// [`Events::raw`](evcore::poller::Events::raw) as the loop does, so that the interruption ends
+    /// the wait.
     ///
     /// ```
     /// use evcore::{Interest, Mode, Ready, poller::{Events, Poller}};
@@ -156,7 +158,8 @@ impl Process {
     }
 
     /// A [backend](Self::backend) whose capabilities do not depend on the seed. The poller emulates
-    /// the modes that the backend lacks, by masking.
+    /// the modes that the backend lacks by masking: it stops watching a side that was reported,
+    /// until the program answers the report.
     #[must_use]
     pub fn backend_with(&self, capabilities: Capabilities) -> impl Backend + use<> {
         SimBackend::new(self.sim.clone(), self.id, capabilities)

@@ -14,7 +14,7 @@ const FAULTS: &str = "EVCORE_SIM_FAULTS";
 /// The environment variable with the time, in seconds, after which no fault occurs.
 const FAULTS_UNTIL: &str = "EVCORE_SIM_FAULTS_UNTIL";
 
-/// The value of the variable if no fault may occur.
+/// The value of `FAULTS` if no fault may occur.
 const NO_FAULT: &str = "none";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -20,7 +20,8 @@ pub(crate) struct Failure {
     pub(crate) end_ns: u64,
 }
 
-/// Maximum number of runs in a search. One more run permits only the faults that occurred.
+/// Maximum number of runs in a search, without the last run, which permits only the faults that
+/// occurred.
 const RUNS_MAX: u32 = 120;
 
 /// Number of seeds with which each number of clients is tried.
@@ -182,8 +183,8 @@ mod tests {
 
     #[test]
     fn parts_that_the_failure_does_not_need_are_left_out() {
-        // The test fails if a short write occurs at 1,000 ns, and if there are all 30 clients, or
-        // at least three with an odd seed.
+        // The test fails if a short write occurs at 1,000 ns, and if either all 30 clients run, or
+        // at least three clients run with an odd seed.
         let fails = |candidate: &Candidate| {
             let failure = run(candidate, 1_000);
             let clients = candidate.restriction.clients.unwrap_or(30);

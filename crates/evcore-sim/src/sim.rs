@@ -28,8 +28,8 @@ use crate::{
 /// The program must not use an `Instant`, a thread, or the order of a hash table.
 ///
 /// The seed also chooses the kind of kernel: if it is even, pollers work as over epoll. If it is
-/// odd, they work as over `poll`, and emulate `Edge` and `Oneshot` by masking. So any two
-/// consecutive seeds cover both.
+/// odd, they work as over `poll`, and emulate `Edge` and `Oneshot` by level-triggered
+/// registrations. So any two consecutive seeds cover both kinds.
 ///
 /// ```
 /// use evcore::{TokenMap, Interest, Mode, Step};

@@ -161,7 +161,8 @@ impl<A: App> Worker<A> {
         }
     }
 
-    /// Runs the first half of a wait. The duration of the turn that has ended passes in the wait.
+    /// Runs the first half of a wait. The simulated duration of the turn that has just ended passes
+    /// during this wait.
     fn begin_wait(&mut self) {
         let app = self.app.as_mut().expect("it is not killed");
         let prepared = app.event_loop().prepare().map(|sleep| sleep.timeout);

@@ -1,4 +1,4 @@
-//! Helpers that the tests of several crates share. Not published, and used by tests only.
+//! Helpers that the tests of several crates share. Only tests use this crate. It is not published.
 
 mod counting;
 mod eventually;

@@ -1,11 +1,13 @@
-//! Reports of tests that could not run on this machine, and of attempts that did not count.
+//! Reports of tests that could not run on this machine, and of attempts that took too long to
+//! count.
 
 use std::{
     io::{self, Write},
     thread,
 };
 
-/// Reports that the calling test cannot run here, or that one of its attempts did not count.
+/// Reports that the calling test cannot run here, or that one of its attempts took too long to
+/// count (see `in_time`).
 ///
 /// `cargo xtask test` lists these reports at the end of its output. Call this on the test's own
 /// thread, because the report takes the test's name from the thread.

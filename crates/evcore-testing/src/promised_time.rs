@@ -1,4 +1,4 @@
-//! Checks of promised times, which allow for a busy machine.
+//! Checks that an event came within a promised time. A busy machine gets more time.
 
 use std::{
     fs, thread,

@@ -73,7 +73,7 @@ impl<Q: TimerQueue> TimerQueue for Coalesced<Q> {
         self.queue.pop_expired(now)
     }
 
-    /// Passes the call on to the queue, without the slack.
+    /// Passes the call on to the queue. The slack does not apply.
     #[inline]
     fn reinsert_in_phase(&mut self, id: u32, deadline: u64) {
         self.queue.reinsert_in_phase(id, deadline);

@@ -52,7 +52,7 @@ use crate::rows::Rows;
 /// assert_eq!(timers.pop_expired(100), Some((1, 100)));
 /// assert_eq!(timers.next_deadline(), Some(200));
 ///
-/// // Woken late: it fires once for 200 and 300, and then keeps to its grid.
+/// // Woken late: timer 1 fires once for 200 and 300, and then at 400.
 /// assert_eq!(timers.pop_expired(333), Some((1, 200)));
 /// assert_eq!(timers.pop_expired(333), Some((0, 250)));
 /// assert_eq!(timers.next_deadline(), Some(400));
@@ -63,7 +63,7 @@ pub struct TimerHeap {
     main: Heap,
     // Invariant: of timers with equal deadlines, those on `main` were armed before these.
     overdue: Overdue,
-    /// The tables and heaps use rows in place of ids.
+    /// The row of each id (see `rows.rs`). The tables and heaps use rows in place of ids.
     rows: Rows,
     // Invariant: it has a place for each row.
     places: PlaceTable,
@@ -73,7 +73,7 @@ pub struct TimerHeap {
     has_periods: bool,
     /// Number of insertions on `main`, which orders equal deadlines.
     insertions: u64,
-    /// The highest `now` so far. A timer that is armed for a tick at or before it is overdue.
+    /// The highest `now` so far. A timer is overdue if it is armed for this tick or an earlier one.
     horizon: u64,
     /// `now` of the current phase.
     phase: Option<u64>,

@@ -36,12 +36,12 @@ use crate::queue::TimerQueue;
 ///
 /// # Cost
 ///
-/// A timer is inserted into the queue again at most once for each deadline with which it was queued.
-/// So the wrapper pays off for timers that are re-armed at least twice within their timeout, such as
-/// the timers of busy connections. An example is a million timers of one minute that are re-armed at
-/// random times. At 1.2 times a minute they take an eighth more instructions than with the wheel
-/// alone, and up to twice the time, because each access to the table is one more cache miss. At 2.4
-/// times a minute they take less time than with the wheel alone.
+/// A timer is inserted into the queue again at most once for each deadline with which it was
+/// queued. So the wrapper pays off for timers that are re-armed at least twice within their
+/// timeout, such as the timers of busy connections. An example is a million timers of one minute
+/// that are re-armed at random times. At 1.2 times a minute they take an eighth more instructions
+/// than with the wheel alone, and up to twice the time, because each access to the table is one
+/// more cache miss. At 2.4 times a minute they take less time than with the wheel alone.
 ///
 /// # Memory
 ///
@@ -75,9 +75,9 @@ pub struct Lazy<Q> {
     /// The number of disarmed timers in the queue.
     // Invariant: at most `LEFT_MAX`.
     left: usize,
-    /// `now` of the latest call of `pop_expired`, at most the last deadline that the table can
-    /// have. The queue decides in which phase a deadline at or before it expires, so such a
-    /// deadline goes to the queue.
+    /// `now` of the latest call of `pop_expired`, limited to the last deadline that the table can
+    /// have. A deadline at or before this tick goes to the queue, which decides in which phase it
+    /// expires.
     latest_now: i64,
     /// Maximum number of timers that one call inserts again or drops. Tests lower it, so that short
     /// scripts pause.
@@ -104,8 +104,8 @@ const AS_QUEUED: u64 = LEFT;
 /// Maximum number of disarmed timers that are left in the queue. Each may cost one wake-up.
 const LEFT_MAX: usize = 64;
 
-/// The default of `moves_max`. With a million armed timers, a move costs a few cache misses over a
-/// wheel and up to 1.7 µs over a tree, so a call takes 5 to 30 µs.
+/// The default of `moves_max`. With a million armed timers, a move costs a few cache misses if the
+/// queue is a wheel, and up to 1.7 µs if it is a tree. So a call takes 5 to 30 µs.
 const MOVES_MAX: usize = 16;
 
 impl<Q: TimerQueue> Lazy<Q> {

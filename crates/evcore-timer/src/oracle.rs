@@ -41,7 +41,8 @@ impl<Q: TestedQueue> TestedQueue for Box<Q> {
     }
 }
 
-/// Arming numbers that are left free before each phase, for timers that are reinserted into it.
+/// Number of arming numbers that are left free before each phase, for timers that are reinserted
+/// into the phase. Arming numbers order equal deadlines.
 const GAP: u64 = 1 << 32;
 
 /// The simplest implementation of the contract: timers by deadline and arming number.
@@ -53,7 +54,7 @@ pub(crate) struct Oracle {
     armings: u64,
     /// `now` of the current phase, and the first arming number that is too late for the phase.
     phase: Option<(u64, u64)>,
-    /// The next free number before the phase.
+    /// The next of the arming numbers that were left free before the phase.
     reinsertions: u64,
     slack: u64,
 }

@@ -127,8 +127,8 @@ pub trait TimerQueue: Debug + Send {
     /// A queue pauses when one call has done as much work as a call may do; the next call goes on.
     /// Most loops do not need this method: while a timer is due in a paused phase,
     /// [`next_deadline`](Self::next_deadline) is at or before `now`, so the loop does its other
-    /// work, polls without waiting, and calls `pop_expired` again. To take everything that is due
-    /// at once, call `pop_expired` until it returns `None` and this method returns false.
+    /// work, polls without waiting, and calls `pop_expired` again. To take all due timers at once,
+    /// call `pop_expired` until it returns `None` and this method returns false.
     #[must_use]
     fn has_more(&self) -> bool {
         false

@@ -175,7 +175,7 @@ impl<Q: TimerQueue> TimerTable<Q> {
     ///
     /// `left` is the rest of a turn's budget. A timer takes 1. A [pause](TimerQueue::has_more) of
     /// the queue takes 16, because the queue has then moved many timers. The call goes on after a
-    /// pause, because the sorting would otherwise fall behind in a loop with long turns.
+    /// pause. Otherwise, in a loop with long turns, the queue would fall behind with its moves.
     #[inline]
     pub fn pop_expired(&mut self, left: &mut usize) -> Option<(u32, Timer, u64)> {
         let now_ms = self.phase_ms;

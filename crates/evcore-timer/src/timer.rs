@@ -31,8 +31,8 @@ impl Timer {
     /// Maximum number of timers of an index.
     pub const MAX_PER_INDEX: u8 = 8;
 
-    /// The timer with this number. A table has a fixed number of timers for each index. A call of
-    /// the table panics if the timer's number is that number or higher.
+    /// The timer with this number. A table has a fixed number of timers for each index, numbered
+    /// from 0. A call of the table panics if an index has no timer with this number.
     #[must_use]
     pub const fn new(number: u8) -> Self {
         Self(number)

@@ -43,9 +43,10 @@ const FAR: u8 = Overdue::HEAPS;
 
 /// A hierarchical timing wheel, for timeouts that are often re-armed and rarely fire.
 ///
-/// [`next_deadline`](TimerQueue::next_deadline) may be early, which costs one wake for each of
-/// three levels, one for each 64 slots that timers have left, and one if the earliest timer was
-/// armed again to a later deadline, or was the only one and was disarmed. It is never late.
+/// [`next_deadline`](TimerQueue::next_deadline) may be early, but never late. Early results cost
+/// one wake for each of three levels, and one for each 64 slots whose timers have all left (were
+/// disarmed or moved). They cost one more if the earliest timer was armed again to a later
+/// deadline, or if the only armed timer was disarmed.
 ///
 /// # Cost
 ///
@@ -107,7 +108,7 @@ pub struct TimerWheel {
     // Invariant: it starts at `position`, and its timers were armed before those with the same
     // deadline in finer slots.
     draining: Option<u32>,
-    /// The highest `now` so far. A timer that is armed for a tick at or before it is overdue.
+    /// The highest `now` so far. A timer is overdue if it is armed for this tick or an earlier one.
     // Invariant: outside a phase, every deadline in a slot is after the latest `now`.
     horizon: u64,
     /// `now` of the current phase.
@@ -290,8 +291,8 @@ impl TimerWheel {
 impl TimerQueue for TimerWheel {
     #[inline]
     fn arm(&mut self, id: u32, deadline: u64) {
-        // This is the hot path. It calls a function only where it ends, because saving registers
-        // for a call would cost as much as all the rest.
+        // This is the hot path. Calls that are not inlined are only its last steps, because saving
+        // registers for a call would cost as much as all the rest.
         if deadline > self.plain_after && deadline <= self.reach {
             if let Some(node) = self.nodes.near_mut(id) {
                 let (old, low) = (node.spot, low(deadline));

@@ -1,9 +1,9 @@
-//! Idle connections, the longest idle first, with a grace for the connections that became idle
-//! last.
+//! Idle connections, the longest idle first. Connections that became idle just before a shutdown
+//! get a *grace*: they are evicted later than the others.
 //!
 //! A time for each connection would take memory. Instead, the list has a few marks among the
 //! connections, each with the time at which it was set. The connections between a mark and the next
-//! one became idle within one period after the mark was set.
+//! one became idle within one period (an eighth of the grace) after the mark was set.
 
 use crate::lru::LruList;
 
@@ -139,8 +139,9 @@ impl IdleList {
         ids.filter_map(|id| id.checked_sub(MARKS))
     }
 
-    /// Begins a shutdown, unless one has begun. Returns the grace in nanoseconds if connections became idle
-    /// within a grace before `now_ns`, and `None` otherwise.
+    /// Begins a shutdown. Returns the grace in nanoseconds if connections became idle within a
+    /// grace before `now_ns`, and `None` otherwise. While such connections wait for
+    /// [`end_grace`](Self::end_grace), a further call changes nothing.
     pub fn begin_shutdown(&mut self, now_ns: u64) -> Option<u64> {
         if self.waiting.is_some() {
             return Some(self.grace_ns); // the shutdown has begun before

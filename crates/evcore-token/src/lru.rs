@@ -3,8 +3,8 @@
 //! The ids are linked through a side table, so moving one to the end is O(1). The list contains no
 //! times; the order of the calls is the order of use.
 //!
-//! Deliberately absent: generations. The code that removes the value of an id also removes the id
-//! from the list, so an id is enough.
+//! The list deliberately has no generations. The code that removes the value of an id also removes
+//! the id from the list, so an id is enough.
 
 use std::fmt;
 

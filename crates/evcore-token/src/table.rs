@@ -4,8 +4,9 @@
 //! slot freed last is most likely still in the cache. The generations, the limit and the retirement
 //! of slots are implemented here.
 //!
-//! Deliberately absent: indexing with `[]`, because it would panic on a stale token, which is an
-//! ordinary event; and shrinking, because a server that was busy once will be busy again.
+//! The table deliberately cannot be indexed with `[]`, because that would panic on a stale token,
+//! and a stale token is an ordinary event. It does not shrink, because a server that was busy once
+//! will be busy again.
 
 mod vacant_entry;
 

@@ -5,8 +5,8 @@
 //! A HUP prints the number of commands that are running. A TERM or an INT stops the commands by
 //! TERM, and 10 seconds later by KILL.
 //!
-//! Each signal is a step of the loop. So is the end of a child process: on Linux by its pidfd, and
-//! elsewhere (or if `--sigchld` is the first argument) by SIGCHLD.
+//! Each signal is a step of the loop, and so is the end of a child process. On Linux, the child's
+//! pidfd reports the end. Elsewhere, or if `--sigchld` is the first argument, SIGCHLD does.
 use evcore::{EventLoop, Interest, Mode, Step, Token, TokenMap};
 use rustix::process::{Pid, Signal, kill_process};
 #[cfg(target_os = "linux")]
@@ -15,8 +15,9 @@ use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
 use std::process::{Child, Command};
 use std::{env, error::Error, io, io::Read, os::fd::OwnedFd, os::unix::net::UnixStream};
 
-/// Makes a signal a step of the loop, by a stream that becomes readable. No shutdown waits for it,
-/// except for SIGCHLD: with `--sigchld`, the loop must not end before the children.
+/// Makes a signal a step of the loop, by a stream that becomes readable. Of these streams, only the
+/// one of SIGCHLD keeps a shutdown waiting, because with `--sigchld` the loop must not end before
+/// the children.
 fn watch_signal(ev: &mut EventLoop, signal: i32) -> io::Result<(Token, UnixStream)> {
     let (stream, handler) = UnixStream::pair()?;
     signal_hook::low_level::pipe::register(signal, handler)?; // the handler writes a byte
@@ -31,8 +32,8 @@ fn watch_signal(ev: &mut EventLoop, signal: i32) -> io::Result<(Token, UnixStrea
 /// A child, its command, and its pidfd, which stays open as long as the loop watches it.
 struct Job(Child, String, Option<OwnedFd>);
 
-/// Makes the end of a child a step: the loop watches its pidfd, which then becomes readable.
-/// Without a pidfd, SIGCHLD makes the step.
+/// Makes the end of a child a step: the loop watches its pidfd, which becomes readable when the
+/// child ends. Without a pidfd, SIGCHLD makes the step.
 fn watch_end(ev: &mut EventLoop, job: &mut Job, by_sigchld: bool) -> io::Result<Token> {
     #[cfg(target_os = "linux")]
     if !by_sigchld {
@@ -75,7 +76,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let mut job = Job(child, command, None);
         jobs.insert(watch_end(&mut ev, &mut job, by_sigchld)?, job);
     }
-    // A signal also ends a wait, which then makes a turn without steps.
+    // A signal also interrupts a wait, and the turn that follows has no steps.
     while !jobs.is_empty() && ev.wait()? {
         while let Some(step) = ev.next_step() {
             let Step::Ready(token, _) = step else {

@@ -1,11 +1,11 @@
-//! Work for other threads, whose results come back into the loop as posted steps.
+//! Work for other threads, whose results come back into the loop as posted steps. This command
+//! counts the primes below each of the numbers:
 //!
 //!     cargo run --release --example wake -- 1000 1000000 1000000000
 //!
-//! counts the primes below each of the numbers, with a thread for each number and one deadline for
-//! all of them. A thread posts the token of its job when the result is there, which ends the loop's
-//! wait. A job whose deadline has passed is removed. If its thread posts later, the token is stale,
-//! and the loop drops the post.
+//! Each number has a thread and a timeout of two seconds. A thread posts the token of its job when
+//! the result is there, and the post ends the loop's wait. A job whose timeout has passed is
+//! removed. If its thread posts later, the token is stale, and the loop drops the post.
 
 use std::{
     env,
@@ -60,7 +60,8 @@ fn begin(below: u64, ev: &mut EventLoop, jobs: &mut TokenMap<Job>) -> evcore::Re
     Ok(())
 }
 
-/// Runs in the thread. Stores the result and then posts, which makes the result visible.
+/// Runs in the thread. Stores the result, and then posts the token, which makes the result visible
+/// to the loop's thread.
 fn work(below: u64, primes: &OnceLock<u64>, token: Token, handle: &Handle) {
     let _ = primes.set(count_primes(below));
     handle.post(token, Ready::READABLE); // false if `main` has ended

@@ -11,8 +11,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .ok_or("usage: watch_files DIRECTORY")?;
     let directory = std::path::PathBuf::from(directory);
     let mut changes = Inotify::init()?;
-    // A file was closed after writing, replaced by another one, as editors and deployments do, or
-    // deleted.
+    // A file was closed after writing, or was deleted, or another file was moved into its place, as
+    // editors and deployments do.
     let of_interest = WatchMask::CLOSE_WRITE | WatchMask::MOVED_TO | WatchMask::DELETE;
     changes.watches().add(&directory, of_interest)?;
     let mut ev = EventLoop::builder().build()?;

@@ -1,8 +1,9 @@
 //! The listeners' side of a turn: it starts and stops listening, and accepts clients.
 //!
-//! A client that is left in the backlog is not lost. A level-triggered listener reports it again.
-//! While a leader yields, its listeners are edge-triggered, and the next plan takes the clients
-//! that were reported into account.
+//! A client that is left in the backlog is not lost. A level-triggered listener reports it again. A
+//! leader *yields* while it leaves the waiting clients to a notified worker. Then its listeners are
+//! edge-triggered and report a client only once, and the next plan takes the reported clients into
+//! account.
 
 use std::{mem, time::Duration};
 
@@ -102,8 +103,8 @@ impl<L: Acceptor> Accepting<L> {
         }
     }
 
-    /// Counts that the limit was reached, once until a slot is free. In the load to be `offered`, a
-    /// slot that an eviction can free counts as free.
+    /// Counts that the limit is reached, and counts it again only after a slot was free. In
+    /// `offered`, the load that the balancer sees, a slot that an eviction can free counts as free.
     pub(crate) fn note_load(&mut self, load: Load, offered: Load, stats: &mut Stats) {
         if offered.is_full() && !self.listeners.is_empty() {
             self.count_full(stats);
@@ -160,8 +161,7 @@ impl<L: Acceptor> Accepting<L> {
             self.listeners.register(plan, poller, clock, stats);
         }
         if plan.edge_triggered {
-            // The plan has taken the clients that were reported into account, and leaves them to
-            // another worker.
+            // The plan takes the reported clients into account, and leaves them to another worker.
             self.queue.clear();
         }
         let followed = self.is_listening() == plan.listening;
@@ -228,7 +228,8 @@ impl<L: Acceptor> Accepting<L> {
         known
     }
 
-    /// Accepts the next client, from the listeners by turns, so that none starves another.
+    /// Accepts the next client. The queued listeners are tried in rotation, so that none starves
+    /// another.
     ///
     /// Returns `None` if no listener is queued any more, `left` is used up, or a resource is
     /// exhausted. Listeners that are queued then stay queued for the next call.
@@ -260,7 +261,8 @@ impl<L: Acceptor> Accepting<L> {
                 }
                 Ok(Accept::WouldBlock) => {}
                 Ok(Accept::Exhausted(resource)) => {
-                    // A client still waits there, which the next plan takes into account.
+                    // A client still waits at this listener, and the next plan takes it into
+                    // account.
                     self.queue.post(id);
                     self.on_exhausted(resource, now(clock), stats);
                     return None;

@@ -11,7 +11,7 @@ pub(crate) struct Batch {
     events: Events,
     /// The position of the next event to deliver; `usize::MAX` while the batch is withheld.
     next: usize,
-    /// The value of `next` when the batch is given back.
+    /// The value that `next` gets when the batch is given back; `None` if it is not withheld.
     withheld: Option<usize>,
     /// True if the poller reported `Interrupted`, until [`is_nothing`](Self::is_nothing) clears it.
     // Invariant: false if there are events.

@@ -92,7 +92,7 @@ impl<L: Acceptor> Builder<L> {
     /// The connection limit: the number of descriptors that may be watched at once, not counting
     /// the listeners and background descriptors (`EventLoop::add_background`). Default 1,024.
     ///
-    /// At the limit [`EventLoop::add`] refuses, and the loop stops accepting until a connection is
+    /// At the limit [`EventLoop::add`] fails, and the loop stops accepting until a connection is
     /// closed. It goes on listening while a connection is [idle](EventLoop::set_idle), because an
     /// idle connection can be evicted. Evictions begin when at most 1/16 of the limit is free, so
     /// fewer connections stay open if many are idle.
@@ -113,9 +113,9 @@ impl<L: Acceptor> Builder<L> {
     /// Makes this worker a member of a group: `member` is a [`Member`](evcore_balancer::Member) of
     /// a [`WorkerGroup`](evcore_balancer::WorkerGroup). The group also has a policy.
     ///
-    /// [`Policy::LeastLoaded`] needs a member. Under [`Policy::Mutex`], a member whose load is well
-    /// above the lowest yields the lock to the member with the lowest load. For [`Policy::Mutex`]
-    /// as in nginx, the [handle](evcore_balancer::AcceptMutex::lock_handle) of a lock is enough.
+    /// [`Policy::LeastLoaded`] needs a member. Under [`Policy::Mutex`], a member whose own load is
+    /// much higher yields the lock to the member with the lowest load. For [`Policy::Mutex`] as in
+    /// nginx, the [handle](evcore_balancer::AcceptMutex::lock_handle) of a lock is enough.
     ///
     /// ```
     /// use evcore::{EventLoop, balancer::{Policy, WorkerGroup, WorkerId}};
@@ -138,8 +138,8 @@ impl<L: Acceptor> Builder<L> {
         self
     }
 
-    /// A poller backend of your own, for example a simulator's. If its waits
-    /// do not last real time, give the loop a [clock](Self::clock) of the same time.
+    /// A poller backend of your own, for example a simulator's. If its waits take simulated time,
+    /// give the loop a [clock](Self::clock) that shows the same time.
     pub fn backend(mut self, backend: impl Backend + 'static) -> Self {
         self.polling = Polling::Backend(Box::new(backend));
         self
@@ -157,8 +157,8 @@ impl<L: Acceptor> Builder<L> {
     ///
     /// The queue must be empty. It must accept an id for each [timer](Self::timers_per_token) of
     /// each token's index. Its ticks are milliseconds of the clock. With a
-    /// [`Coalesced`](evcore_timer::Coalesced) queue, timers may be early or late by less than the
-    /// slack.
+    /// [`Coalesced`](evcore_timer::Coalesced) queue, timers may be early or late by less than its
+    /// slack, because the queue ignores a move that is shorter than that.
     pub fn timer_queue(mut self, queue: impl TimerQueue + 'static) -> Self {
         self.timer_queue = Box::new(queue);
         self
@@ -253,7 +253,7 @@ impl<L: Acceptor> Builder<L> {
     /// arrives. Precision: an eighth of the grace.
     ///
     /// A shortage of descriptors does not evict a connection that was marked within this time
-    /// before it.
+    /// before the shortage.
     ///
     /// A grace does not extend the timeout of the shutdown. With zero, no connection gets a grace,
     /// which suits a protocol in which only the server begins a conversation.
@@ -299,7 +299,8 @@ impl<L: Acceptor> Builder<L> {
     ///
     /// If the [timer queue](Self::timer_queue) is not empty.
     pub fn build(self) -> Result<EventLoop<L>> {
-        // A backend of the caller's own may not use the kernel's time.
+        // A backend of the caller's own may simulate time, which a ticker of the kernel does not
+        // follow.
         let updates = match (self.resolution, &self.polling) {
             (None, _) => ClockUpdates::every_wait(),
             (Some(resolution), Polling::Backend(_)) => ClockUpdates::by_source(resolution)?,

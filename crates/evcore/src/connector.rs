@@ -35,7 +35,7 @@ pub trait Connector: fmt::Debug {
     /// Begins to connect to `address`, and does not wait for the result.
     ///
     /// The result is known when the stream is first reported as writable, unless the connector
-    /// [connects by sending](Self::connects_by_sending). Then
+    /// [connects by sending](Self::connects_by_sending). Once the result is known,
     /// [`take_error`](Transport::take_error) returns the reason for a failure, or `None` if the
     /// stream is connected.
     ///
@@ -44,8 +44,9 @@ pub trait Connector: fmt::Debug {
     /// The errors of [`ConnectOptions::connect`]: connecting has already failed.
     fn connect(&self, address: &Address) -> Result<Self::Stream, Error>;
 
-    /// Returns whether a stream may be writable before it is connected, because the kernel connects it
-    /// with the first bytes that are sent. It then has no peer address yet. The default is false.
+    /// Returns whether a stream may be writable before it is connected, because the kernel connects
+    /// it with the first bytes that are sent. Until it is connected, it has no peer address. The
+    /// default is false.
     fn connects_by_sending(&self) -> bool {
         false
     }

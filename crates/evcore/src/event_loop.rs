@@ -106,7 +106,7 @@ impl<L: Acceptor> EventLoop<L> {
     /// 3. [`Step::ShuttingDown`], if a shutdown has begun, and [`Step::Woken`], if a [`Handle`]
     ///    woke the loop.
     /// 4. [`Step::Expired`] for timers.
-    /// 5. [`Step::Ready`] for posted work, in this order: left over from the turn before,
+    /// 5. [`Step::Ready`] for posted work, in this order: carried over from the turn before,
     ///    [put off](Self::post_next) to this turn, posted by [other threads](Handle::post), posted
     ///    instead of delivered in phase 1, posted by the handlers of this turn.
     /// 6. [`Step::Evict`], if a client waits and slots or descriptors are short, or if the loop
@@ -115,7 +115,8 @@ impl<L: Acceptor> EventLoop<L> {
     ///
     /// Work beyond its [budget](Budgets) is carried over to the next turn, which then does not
     /// wait. The time stands still during a turn unless a handler
-    /// [updates](crate::TimersMut::update_clock) it, and the timers that a turn arms count from it.
+    /// [updates](crate::TimersMut::update_clock) it, and the timers that a turn arms count from
+    /// that time.
     #[inline]
     pub fn next_step(&mut self) -> Option<Step<L::Stream>> {
         // Most steps are events, for which no phase needs to be looked up.
@@ -274,7 +275,7 @@ impl<L: Acceptor> EventLoop<L> {
     /// After a `connect` that has returned `EINPROGRESS`, call this for both sides.
     #[inline]
     pub fn rearm(&mut self, token: Token, interest: Interest) -> bool {
-        // No other token has this key, as in `modify`.
+        // As in `modify`, the key is registered only while this token has a descriptor.
         self.poller.rearm(token.to_bits(), interest).is_ok()
     }
 

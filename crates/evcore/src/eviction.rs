@@ -1,14 +1,17 @@
 //! Eviction: closing idle connections to make room.
 //!
 //! The application marks the connections that are idle. If a client waits and slots or descriptors
-//! are short, the loop evicts some that have been idle the longest, by nginx's rule. A loop that
-//! shuts down evicts all idle connections, and gives a grace to those that became idle just before.
+//! are short, the loop evicts the longest idle ones: an eighth of all idle ones, at least 1 and at
+//! most 32, as nginx does. A loop that shuts down evicts all idle connections. Those that became
+//! idle just before the shutdown get a *grace*, a time in which their next request can still
+//! arrive.
 //!
 //! If slots are short, the loop chooses before it accepts, so no connection is evicted in the turn
-//! that accepts it. A shortage of descriptors shows only when accepting fails. The choice follows
-//! then, and the grace protects the connections that were accepted in that turn. The loop yields
-//! evictions at the end of the turn, after the events that the kernel has reported, so a connection
-//! with a reported request is not evicted.
+//! that accepts it. A shortage of descriptors shows only when accepting fails. In that case the
+//! loop chooses after the failure, among the connections whose idle time exceeds the grace. So the
+//! grace protects the connections that were accepted in that turn. The loop yields evictions at the
+//! end of the turn, after the events that the kernel has reported, so a connection with a reported
+//! request is not evicted.
 
 use std::time::Duration;
 
@@ -121,7 +124,7 @@ const EVICT_ONE_IN: u32 = 8;
 /// The most connections that one turn evicts to make room (nginx).
 const EVICT_MAX: u32 = 32;
 
-/// Number of connections to evict for slots, of `idle` ones.
+/// Number of connections to evict, out of `idle` ones, so that slots become free.
 ///
 /// 0 unless slots are short. Otherwise a part of the idle connections, so that slots become free
 /// quickly and not all clients are disconnected at once. Source: nginx, `ngx_drain_connections`.

@@ -16,8 +16,8 @@ impl<L: Acceptor> EventLoop<L> {
     /// Slots are short if no more than 1/16 of the [limit](crate::Builder::connections) is free.
     /// Then an eighth of the idle connections is evicted in a turn, the longest idle first: at
     /// least 1 and at most 32 (nginx's numbers). A full loop goes on listening while a connection
-    /// is idle. Without a free slot, the loop cannot find out whether another worker has accepted
-    /// the client already.
+    /// is idle. Without a free slot, the loop cannot try to accept, so it evicts even if another
+    /// worker has accepted the client already.
     ///
     /// If the process has no descriptor left, the loop evicts each time that accepting fails,
     /// unless another worker of the group has a free slot. It evicts at most as many connections as
@@ -90,7 +90,7 @@ impl<L: Acceptor> EventLoop<L> {
     ///         let (stream, input) = conns.ready(token, ready).expect("it is open");
     ///         let mut buffer = [0; 1024];
     ///         while let Ok(n @ 1..) = stream.recv(&mut ev, &mut buffer) {
-    ///             input.extend_from_slice(&buffer[..n]); // a server closes at the end, or at an error
+    ///             input.extend_from_slice(&buffer[..n]); // a server closes at the end or an error
     ///         }
     ///         while let Some(end) = input.iter().position(|byte| *byte == b'\n') {
     ///             input.drain(..=end); // a server answers the line

@@ -1,9 +1,10 @@
 //! Marks that show another process which connections are idle: one byte for each descriptor, in
 //! shared memory.
 //!
-//! This process may die at any instruction, and a descriptor store then reads the marks. So each
-//! change is one store. A mark becomes busy before the program gets a step of the connection, and 0
-//! before the descriptor can be closed.
+//! This process may die at any instruction. A descriptor store, which is a process that keeps the
+//! idle connections of a dead worker, then reads the marks. So each change is one store
+//! instruction. A mark becomes busy before the program gets a step of the connection, and 0 before
+//! the descriptor can be closed.
 
 use std::{
     fmt,
@@ -39,7 +40,7 @@ impl IdleMarks {
         self.store(index, BUSY);
     }
 
-    /// Ends a connection, whose descriptor may be closed next.
+    /// Removes the mark of a connection whose descriptor may be closed next.
     pub(crate) fn end(&mut self, index: u32) {
         self.store(index as usize, NO_CONNECTION);
         if let Some(descriptor) = self.descriptors.get_mut(index as usize) {

@@ -1,8 +1,8 @@
 //! The keys of the poller, which tokens, listeners, the notifier and the ticker share.
 //!
-//! A token's key is its bits. The other keys have no generation, which every token has. The
-//! poller's ids are given out in this order: one for the ticker, one for the notifier, one for each
-//! listener, and then the indices of the tokens.
+//! A token's key is its bits. The other keys have zeros in place of a generation, and no token has
+//! the generation zero. The poller's ids are given out in this order: one for the ticker, one for
+//! the notifier, one for each listener, and then the indices of the tokens.
 
 use evcore_token::Token;
 

@@ -31,7 +31,8 @@ pub(crate) struct Listeners<L> {
     registered: bool,
     // Invariant: the earliest end of a suspension; `None` without one.
     resumes_at: Option<Duration>,
-    /// True if a suspension or a doubt has changed since the last [`register`](Self::register).
+    /// True if, since the last [`register`](Self::register), a suspension has begun or ended, or
+    /// the kernel may have dropped a registration.
     changed: bool,
     // Invariant: at most one for each listener, the latest.
     errors: VecDeque<ListenerError>,
@@ -92,7 +93,8 @@ impl<L: Acceptor> Listeners<L> {
         }
     }
 
-    /// Closes all listeners, even if the poller refuses, and returns the first refusal.
+    /// Closes all listeners, even if the poller refuses to remove one, and returns the first
+    /// refusal.
     pub(crate) fn close(&mut self, poller: &mut Poller) -> Result<()> {
         self.registered = false;
         let mut first = Ok(());

@@ -78,8 +78,8 @@ impl<L: Acceptor> EventLoop<L> {
         }
     }
 
-    /// Ends the measured turn, if there is one. Returns the present time if it was read for more
-    /// than a record.
+    /// Ends the measured turn, if there is one. Returns the present time if the turn was measured
+    /// for histograms or a watchdog.
     pub(crate) fn end_measuring(&mut self) -> Option<u64> {
         let clock = &self.clock;
         let (now_ns, took_ns) = self.instruments.end_turn(|| clock.monotonic_ns_now())?;

@@ -8,8 +8,8 @@ use crate::{acceptor::Acceptor, event_loop::EventLoop, record::Record};
 impl<L: Acceptor> EventLoop<L> {
     /// Queues a [`Step::Ready`](crate::Step::Ready) for a token, later in this turn. The step comes
     /// in the next turn if the budget of posted steps is used up, or if a handler of
-    /// [`Step::Evict`](crate::Step::Evict) posts, which runs after this turn's posted steps.
-    /// Posting again merges readiness. Returns false if the token is stale.
+    /// [`Step::Evict`](crate::Step::Evict) makes the call, because evictions come after this turn's
+    /// posted steps. Posting again merges readiness. Returns false if the token is stale.
     ///
     /// With [`Ready::NONE`] a call means "once more in this turn": the token gets a step without
     /// readiness, behind the earlier posts. [`post_next`](Self::post_next) means the same for the
@@ -50,7 +50,7 @@ impl<L: Acceptor> EventLoop<L> {
     /// # ev.post(token, Ready::READABLE);
     /// ev.wait()?;
     /// while let Some(step) = ev.next_step() {
-    ///     // One step a turn, although it always wants to go on.
+    ///     // The token gets one step a turn, although each step posts it again.
     ///     assert!(matches!(step, Step::Ready(ready, _) if ready == token));
     ///     ev.post_next(token, Ready::READABLE);
     /// }

@@ -39,9 +39,9 @@ pub struct Stats {
     /// Posts that were merged count as one. A post for a token that has ended is not counted if a
     /// post for a later token with the same index waits at the same time.
     pub received: u64,
-    /// Events and posts from other threads that were dropped because their token was closed, or
-    /// because their listener was closed or suspended. Closing also cancels queued posts, which are
-    /// not counted here, and neither are posts that [`received`](Self::received) leaves out.
+    /// Events, and posts of other threads, that were dropped because their token was closed, or
+    /// because their listener was closed or suspended. Closing also cancels queued posts. These are
+    /// not counted here, nor are the posts that [`received`](Self::received) leaves out.
     pub stale: u64,
     /// Connections accepted.
     pub accepted: u64,

@@ -254,7 +254,7 @@ impl<L: Acceptor> EventLoop<L> {
         }
     }
 
-    /// Returns whether work is left over for this turn, which then does not wait.
+    /// Returns whether work was carried over to this turn, which then does not wait.
     #[inline]
     pub(crate) fn has_work(&self) -> bool {
         self.queued() | self.requests.pending() != 0

@@ -25,7 +25,7 @@ use rustix::net::{
 
 /// The size of the server's send buffer and of the client's receive buffer. Without a size, the
 /// kernel grows a buffer up to tens of MB, and an `EdgeStream` reaches its 32 calls per turn before
-/// it fills them.
+/// the buffers are full.
 const BUFFER: usize = 64 * 1024;
 
 /// A stream that counts its receive and send calls.
@@ -436,7 +436,7 @@ fn the_limit_of_calls_begins_anew_in_a_turn_without_a_step_of_the_stream() {
     });
 }
 
-/// Begins to connect, and returns the error that the first step leads to.
+/// Connects, and returns the error with which connecting has failed, if any.
 fn connect(ev: &mut EventLoop, address: &Address) -> Option<io::Error> {
     let stream = match Stream::connect(address) {
         Ok(stream) => stream,

@@ -13,7 +13,8 @@ use evcore::{
     poller::{Source, Target},
 };
 
-/// The default grace of an idle connection, plus the eighth by which an eviction may be later.
+/// The default grace, within which an idle connection is not evicted for lack of descriptors, plus
+/// the eighth of it by which an eviction may come later.
 const GRACE: Duration = Duration::from_millis(1125);
 
 /// A listener that runs out of a resource when the test wants it to.
@@ -249,7 +250,7 @@ fn without_a_grace_any_idle_connection_makes_room() {
     assert_eq!(worker.turn().evicted, idle);
 }
 
-/// A worker in a group, with an idle connection, and another member.
+/// A worker with an idle connection, and another member of its group.
 fn grouped(policy: Policy) -> (Worker, Member) {
     let group = WorkerGroup::new(policy, 2).unwrap();
     let mut worker = Worker::built(|builder| builder.group(group.join(WorkerId::from_slot(0))));

@@ -1,4 +1,5 @@
-//! Idle marks at each moment at which a worker may be killed.
+//! Idle marks at each moment at which a worker may be killed. The marks show a descriptor store,
+//! the process that keeps the idle connections of a dead worker, which connections are idle.
 //!
 //! The worker is the loop that ships, over real sockets, with a program that answers lines. After
 //! each call that may change a mark, the test reads the marks as a descriptor store would read them
@@ -49,7 +50,8 @@ fn acts() -> impl Strategy<Value = Vec<Act>> {
     prop::collection::vec(act, 1..80)
 }
 
-/// The open connections by descriptor, and whether a successor could serve each as an idle one.
+/// The open connections by descriptor, and whether another worker could take over each as an idle
+/// one.
 #[derive(Default)]
 struct Oracle {
     is_clean: BTreeMap<RawFd, bool>,

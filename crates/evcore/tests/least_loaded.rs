@@ -1,6 +1,6 @@
 //! The loops of two workers under `LeastLoaded`, with a real listener, in one thread. Their clock
-//! is manual, and a turn takes 100 µs by it. With a real clock, the long turns of a busy machine
-//! could make a worker late.
+//! is manual, and a turn takes 100 µs by that clock. With a real clock, turns could last so long on
+//! a busy machine that a worker counts as late and leaves clients to the other one.
 
 use std::{
     net::{SocketAddr, TcpStream},

@@ -253,7 +253,7 @@ fn a_connection_takes_at_most_the_documented_bytes_on_measured_backends() {
     }
 }
 
-/// Numbers of connections just beyond which a table grows.
+/// Numbers of connections at which a table has just grown.
 fn growths() -> impl Iterator<Item = u32> {
     let doublings = (10..=14).map(|bits| (1 << bits) + 1);
     doublings.chain([1_057, 3_169, 7_393, 15_841])

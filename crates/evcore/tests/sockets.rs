@@ -150,7 +150,7 @@ fn a_remote_post_makes_earlier_work_visible() {
     const EACH: usize = 400;
     for kind in &BackendKind::usable() {
         let budgets = Budgets {
-            posted: 5, // so that some are left over
+            posted: 5, // so that some are carried over to the next turn
             ..Budgets::default()
         };
         let mut ev = guarded(EventLoop::builder().poller(*kind).budgets(budgets));
@@ -331,7 +331,8 @@ fn two_loops_with_a_lock_serve_every_client_once() {
                     ev.wait().unwrap();
                     while let Some(step) = ev.next_step() {
                         match step {
-                            // The worker mostly has the lock, and sometimes probes without it.
+                            // The worker mostly has the lock. Sometimes it probes: it listens for
+                            // one turn without the lock.
                             Step::Accepted(new) => {
                                 assert_eq!(new.stream.send(b"served").unwrap(), 6);
                                 served.fetch_add(1, Ordering::AcqRel);

@@ -182,7 +182,7 @@ fn a_busy_client_loses_no_request_when_its_worker_stops() {
         assert!(stopped(0) && stopped(1));
         stop(&mut server, 3);
     });
-    // Without this, the run tests nothing.
+    // If few clients move, the test shows nothing.
     assert!(
         seeds < 100 || moved > 100,
         "only {moved} clients went to another worker"
@@ -232,7 +232,7 @@ fn under_all_faults_no_request_gets_a_wrong_answer() {
             .count();
         all += browsers.len();
     });
-    // Without this, the run tests nothing.
+    // If few requests are answered, the test shows nothing.
     assert!(
         seeds < 100 || answered * 4 > all,
         "only {answered} of {all} were answered"

@@ -78,7 +78,7 @@ impl TestClient {
     }
 }
 
-/// Leaves out the filling of answers.
+/// Leaves out the dots that fill the answers.
 impl fmt::Debug for TestClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).replace('.', "");

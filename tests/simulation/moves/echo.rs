@@ -28,7 +28,8 @@ pub(crate) fn answer(name: &str, asked: u64, length: usize) -> Vec<u8> {
     format!("{name} {asked} {}\n", ".".repeat(length)).into_bytes()
 }
 
-/// The mailboxes of all workers, which their parent keeps.
+/// The mailboxes of all workers: channels by which connections arrive, which the workers' parent
+/// keeps.
 pub(crate) struct ParentMailboxes {
     /// The two ends of each worker's own mailbox, for sending and for receiving.
     slots: Vec<(SimDescriptor, SimDescriptor)>,

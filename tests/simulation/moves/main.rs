@@ -200,7 +200,8 @@ fn run(sim: &Sim, faults: Faults) -> (Vec<TestClient>, Rc<Totals>) {
     (clients, server.totals)
 }
 
-/// All faults except pauses and clock jumps, after which a worker gives up its departure.
+/// All faults except pauses and clock jumps, after which a worker gives up handing over its
+/// connections.
 fn faults() -> Faults {
     Faults::all()
         .without(Fault::Pause)
@@ -227,7 +228,7 @@ fn a_client_is_lost_only_with_the_worker_that_owns_it() {
         taken += totals.kept.taken.get();
     });
     if seeds >= 100 {
-        // Without these, the run tests nothing.
+        // If these numbers are small, the test shows nothing.
         println!(
             "{arrived} arrived, {came_back} came back, {kills} kills, {lost} lost, {closed} closed; \
              {kept} kept, {taken} taken"

@@ -1,9 +1,9 @@
 //! Descriptor stores. Each keeps the idle connections of one worker if that worker is killed, and
 //! hands them on to its successor.
 //!
-//! The loop that sets the marks, and the `HandingOn` that hands connections to the successor, are
-//! the shipped code. The store itself is a simulated process, which faults kill like other
-//! processes.
+//! The loop that sets the marks (bytes that show a store which connections are idle), and the
+//! `HandingOn` that hands connections to the successor, are the shipped code. The store itself is a
+//! simulated process, which faults kill like other processes.
 
 use std::{
     cell::{Cell, RefCell},

@@ -11,7 +11,7 @@ use hyper::{
 /// The time for which a stopping worker waits for the next request of an idle connection.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// Waits until a stop has begun and the grace has passed.
+/// Waits until a stop has begun, and after that for `GRACE`.
 pub(crate) async fn stops() {
     shutting_down().await;
     sleep(GRACE).await;

@@ -1,4 +1,4 @@
-//! Signals and child processes, as tokio's `signal_*.rs` and `process_*.rs` assert them.
+//! Tests of signals and child processes, like tokio's `signal_*.rs` and `process_*.rs`.
 //!
 //! A signal reaches all tests of the process, so tests that raise signals use different ones.
 
@@ -149,7 +149,7 @@ fn a_child_that_is_killed_has_ended() {
     });
 }
 
-/// After tokio's `process_issue_42` (two children at once), with ten children and their statuses.
+/// tokio: `process_issue_42` (two children at once), extended to ten children and their statuses.
 #[test]
 fn many_children_end_in_any_order() {
     block_on(async {

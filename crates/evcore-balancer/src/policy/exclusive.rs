@@ -5,8 +5,9 @@
 //! connections if each registered only once. A worker that registers again becomes the last in this
 //! order.
 //!
-//! Instead of registering again after the delay, a worker in a group that meets no client rests
-//! ([`Quiet`]).
+//! A worker also registers again after the delay of the policy. If its group meets no client, the
+//! worker rests instead ([`Quiet`]): it listens without exclusive wake-ups and waits without a
+//! limit.
 
 use std::{num::NonZeroU32, time::Duration};
 
@@ -56,7 +57,8 @@ impl Exclusive {
     fn listen(&mut self, now: &Inputs, view: &GroupView, is_quiet: bool, now_ns: u64) -> Plan {
         if now.load.is_full() {
             self.registration = None;
-            // A full worker forwards its notification, so that another one looks for the clients.
+            // A full worker forwards its notification, so that another worker looks for the
+            // clients.
             let leaves_clients = now.may_have_left_clients || now.notified || view.notified;
             return Plan {
                 notify: view.least_loaded_id().filter(|_| leaves_clients),

@@ -2,10 +2,11 @@
 //! before another one listens.
 //!
 //! One worker is the *leader*, which must not stop. A worker that starts to listen becomes leader,
-//! so any other worker may stop at once. A leader above the limit notifies the least loaded worker,
-//! which starts to listen and becomes leader.
+//! so any other worker may stop at once. `Slack` defines the limit up to which a load is near the
+//! lowest. A leader above this limit notifies the least loaded worker, which starts to listen and
+//! becomes leader.
 //!
-//! Until then the old leader *yields*: it stays registered, and leaves clients that wait to the
+//! Until then the old leader *yields*: it stays registered, and leaves the waiting clients to the
 //! notified worker. It registers edge-triggered, so that these clients do not keep it awake. After
 //! [`PATIENCE_NS`] it notifies the next worker. If there is no other, it accepts as many clients as
 //! the slack in each further interval of this length, and all of them after [`ANSWER_NS`]. It also
@@ -79,9 +80,9 @@ enum State {
     Listening { since_ns: u64, yields: bool },
     /// It is alone in its group, and listens without exclusive wake-ups.
     Alone,
-    /// The group is quiet, and this worker listens without exclusive wake-ups. Above the limit it
-    /// accepts nothing: a client ends the rest, and the worker probes for that client after the
-    /// delay.
+    /// The group is quiet, and this worker listens without exclusive wake-ups. A worker above the
+    /// limit accepts nothing. When a client ends its rest, the worker stops listening. After the
+    /// delay it probes, in case no other worker has accepted that client.
     Resting,
 }
 
@@ -91,7 +92,7 @@ struct Awaited {
     /// Its identity, and its load when the wait began.
     peer: Peer,
     since_ns: u64,
-    /// Number of clients that the leader has accepted since then.
+    /// Number of clients that the leader has accepted since the wait began.
     accepted: u32,
 }
 
@@ -183,7 +184,8 @@ impl LeastLoaded {
         let is_settled = match self.state {
             State::Out => inputs.load.is_full(),
             State::Away { .. } | State::Resting => true,
-            // A worker that is above the limit, and awaits no other, has just started to listen.
+            // A worker that is above the limit, and awaits no other, has just started to listen. In
+            // its next plan it stops or awaits another worker, so this plan does not stand.
             State::Listening { .. } => !self.is_over_limit,
             // A worker that is alone syncs in each turn, because another worker may have joined.
             State::Alone | State::Probing { .. } => false,
@@ -223,8 +225,8 @@ impl LeastLoaded {
         Plan {
             leadership,
             notify: now.view.least_loaded_id().filter(|_| is_missed),
-            // No limit is needed, because only a handler of this worker can close a connection, and
-            // a plan follows each handler.
+            // The wait needs no limit, because only a handler of this worker can close a
+            // connection, and a plan follows each handler.
             ..Plan::away(None)
         }
     }
@@ -363,8 +365,8 @@ impl LeastLoaded {
     }
 
     /// Number of clients that a leader may accept while it waits for an answer, and the time until
-    /// this number changes, in nanoseconds. The number is 0 at first, and grows by the slack in
-    /// each further interval.
+    /// this number changes, in nanoseconds. The number is 0 at first, and grows by the slack after
+    /// each interval of [`PATIENCE_NS`].
     fn share(&self, awaited: &Awaited, ns: u64) -> (u32, u64) {
         let waited_ns = passed(awaited.since_ns, ns);
         let left_ns = PATIENCE_NS - waited_ns % PATIENCE_NS;

@@ -132,8 +132,8 @@ impl LockPolicy {
     }
 
     /// Tries the lock, unless this worker is full or yields. A worker yields for the delay. Then it
-    /// takes a turn with the lock. A further turn follows if this one left clients waiting and
-    /// accepted none.
+    /// takes a turn with the lock. A further turn with the lock follows if that turn left clients
+    /// waiting and accepted none.
     fn take_turn(
         &mut self,
         now: &Inputs,
@@ -162,8 +162,8 @@ impl LockPolicy {
 
     fn plan_of(&self, turn: Turn, now: &Inputs, now_ns: u64, yields: bool) -> Plan {
         match turn {
-            // No limit is needed, because only a handler of this worker can close a connection, and
-            // a plan follows each handler.
+            // The wait needs no limit, because only a handler of this worker can close a
+            // connection, and a plan follows each handler.
             Turn::Full => Plan::away(None),
             Turn::Yields(left_ns) => self.stay_away(now, now_ns, left_ns),
             Turn::Refused => self.stay_away(now, now_ns, self.delay_ns),

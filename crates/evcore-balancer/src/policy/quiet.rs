@@ -5,14 +5,15 @@
 //! before it accepts. So another worker has to look, at least once in each delay. A worker that
 //! *rests* listens without exclusive wake-ups, so the kernel wakes it for the next client, whatever
 //! the others do. The price is that the kernel wakes all workers for that client. So a worker that
-//! meets a client ends its rest. A member still rests if the first client was gone before it ran,
-//! because the kernel then reports nothing to it. So a worker that accepts a further client rouses
-//! the members that still rest.
+//! meets a client ends its rest. If another worker accepts the client before a woken member runs,
+//! the kernel reports nothing to that member, and it still rests. So a worker that accepts a
+//! further client *rouses* the members that still rest: it wakes them and ends their rest.
 
 use crate::inputs::{GroupView, Inputs};
 
-/// Number of delays without a client before a worker rests. With four, clients that come now and
-/// then wake hardly more workers than the probes and new registrations would (`tests/rest.rs`).
+/// Number of delays without a client before a worker rests. With four delays, a rare client wakes
+/// hardly more workers than the probes and new registrations would if no worker rested
+/// (`tests/rest.rs`).
 const DELAYS: u64 = 4;
 
 /// The clients that a group has met, as one member sees them.

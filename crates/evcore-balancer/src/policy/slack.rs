@@ -1,7 +1,7 @@
 use crate::inputs::{Load, Peer};
 
-/// The number of connections that a worker may have above the least loaded one, in addition to a
-/// sixteenth of that one's.
+/// The number of connections by which a worker may exceed the lowest load. A sixteenth of the
+/// lowest load is added to this number.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Slack(u32);
 
@@ -28,14 +28,15 @@ impl Slack {
         least.map(room)
     }
 
-    /// The slack, multiplied, without the part that grows with the load.
+    /// A multiple of the slack, without the sixteenth of the lowest load.
     pub(crate) fn times(self, factor: u32) -> u32 {
         self.0.saturating_mul(factor)
     }
 
     /// Number of connections that a worker may accept before it looks at the others again, because
-    /// their loads change meanwhile. It is at most the difference to the least load, or the slack
-    /// if that is more, or four times the slack if no other worker has room.
+    /// their loads change meanwhile. If no other worker has room, the number is four times the
+    /// slack. Otherwise it is the result of `room`, limited to the difference to the lowest load or
+    /// to the slack, whichever is more.
     pub(crate) fn batch(self, load: Load, least: Option<Peer>) -> u32 {
         let Some(least) = least else {
             return self.times(4);

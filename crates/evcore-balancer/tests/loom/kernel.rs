@@ -103,7 +103,8 @@ impl Kernel {
         accepted.unwrap_or_default()
     }
 
-    /// Makes the notifications of this thread get lost, or arrive again.
+    /// Loses the notifications of this thread from now on if `is_mute` is true, and delivers them
+    /// otherwise.
     pub(crate) fn mute_this_thread(&self, is_mute: bool) {
         let this = thread::current().id();
         self.with(|state| state.mute = is_mute.then_some(this));
@@ -155,7 +156,8 @@ impl Kernel {
     }
 
     fn with<R>(&self, call: impl FnOnce(&mut State) -> R) -> R {
-        // A test that fails poisons the lock, and prints its own message.
+        // A test that fails poisons the lock. The poison is ignored, because the test prints its
+        // own message.
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         call(&mut state)
     }
@@ -199,7 +201,7 @@ impl State {
         let reports_once = self.queue.iter().any(is_edge);
         let worker = &mut self.workers[slot];
         let by_notification = worker.notified;
-        // Level-triggered, the event is reported again while a client waits.
+        // A level-triggered registration reports the event again while a client waits.
         worker.reported = by_client && !reports_once;
         worker.asleep = sleeps && !by_client && !by_notification;
         Woken {

@@ -1,10 +1,11 @@
 //! A model of the kernel's order of wake-ups, and of workers that follow the plans of real
 //! balancers.
 //!
-//! For a client, the model wakes all workers that are registered without exclusive wake-ups, and
-//! the first of the others that sleeps. Exclusive workers that registered before that one, and do
-//! not sleep, find the client at their next wait. A registration reports the clients that wait
-//! already. A worker that finds no client when it runs continues to sleep, as in the kernel.
+//! When a client connects, the model wakes all workers that are registered without exclusive
+//! wake-ups. Of the workers with exclusive wake-ups, it wakes only the first that sleeps, in the
+//! order of registration. Workers before it in this order do not sleep, and find the client at
+//! their next wait. A registration reports the clients that wait already. A worker that finds no
+//! client when it runs continues to sleep, as in the kernel.
 //!
 //! Time is in microseconds. A wake-up takes 20 to 60 µs, an accept 5 µs, and the handlers of an
 //! accepted client 10 µs. A test that models a busy machine makes wake-ups longer.
@@ -70,7 +71,8 @@ pub(crate) struct Server {
     /// The shortest and the longest time of a wake-up.
     pub(crate) wake_us: [u64; 2],
     pub(crate) random: u64,
-    /// True if each plan counts a client that did not come, so that the group never rests.
+    /// True if each worker reports one client too many to the group in each plan. The group then
+    /// always seems to meet clients, so that no worker rests.
     pub(crate) never_rests: bool,
 }
 
@@ -184,7 +186,8 @@ impl Server {
         let here = worker.registered && worker.reported;
         if matches!(worker.phase, Phase::Waking { .. }) && self.backlog == 0 && !worker.is_notified
         {
-            // Another worker was faster, so in the kernel this one continues to sleep.
+            // Another worker has accepted the client. As in the kernel, this one continues to
+            // sleep.
             worker.reported = false;
             let until = worker.wait_until;
             worker.phase = Phase::Sleeping { until };

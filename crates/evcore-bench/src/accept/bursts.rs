@@ -1,7 +1,9 @@
-//! The first clients of a server at rest, all at once, with the workers on all CPUs.
+//! Measures bursts: the first clients of an idle server connect all at once. The workers are on all
+//! CPUs.
 //!
-//! In a burst, connections are spread least evenly, because the plans of the workers are old, and
-//! the first worker that runs finds all clients before another is awake.
+//! In a burst, connections are spread least evenly, because the workers still follow plans
+//! (decisions whether to accept) from before the burst, and the first worker that runs finds all
+//! clients before another one is awake.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -67,8 +69,9 @@ fn burst(server: &Server, clients: usize) -> [f64; 2] {
     [even, each(server.sleeps() - before, clients)]
 }
 
-/// Runs `wrk`. Returns the number of connections that each worker has accepted. `wrk` opens one
-/// more than requested, and the check that the server serves has opened another.
+/// Runs `wrk`. Returns the number of connections that each worker has accepted. One connection more
+/// than requested is `wrk`'s own, and another one is from the check, at the start, that the server
+/// serves.
 fn wrk(server: &Server, clients: usize) -> Result<Vec<u64>, String> {
     let mut wrk = Command::new("wrk");
     wrk.args([format!("-c{clients}"), "-d1s".to_owned()]);

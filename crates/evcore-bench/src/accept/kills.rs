@@ -1,4 +1,5 @@
-//! The time without an accept after the worker that would accept next is killed or stopped.
+//! Kills or stops the worker that would accept the next client, and measures the time until another
+//! worker accepts one.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -14,15 +15,16 @@ use crate::server::Server;
 
 use super::placed;
 
-/// Number of workers. The more there are, the sooner one is old enough to be killed.
+/// Number of workers. With fewer workers, a round would wait longer for one that is old enough to
+/// be killed.
 const WORKERS: usize = 8;
 
 /// Numbers of kills and of stops in a round.
 const KILLS: usize = 6;
 const STOPS: usize = 2;
 
-/// The least age of a worker that is killed. A younger one would be replaced after a pause, which
-/// is not what is measured.
+/// The least age of a worker that is killed. A younger worker would be replaced only after a pause,
+/// and this part does not measure that pause.
 const SETTLED_AFTER: Duration = Duration::from_millis(1_100);
 
 /// Time for which a worker is stopped if no other accepts the client: twice the accept delay of all
@@ -69,8 +71,8 @@ fn kill_one(server: &Server) -> Duration {
     took
 }
 
-/// Stops the worker that would accept next until another one has accepted, and returns the time
-/// until then. It is stopped for at most [`STOPPED`].
+/// Stops the worker that would accept next until another worker has accepted a client, and returns
+/// that time. The worker stays stopped for at most [`STOPPED`].
 fn stop_one(server: &Server) -> Duration {
     let stopped = next_to_accept(server);
     process::signal(stopped, Signal::STOP);

@@ -1,4 +1,5 @@
-//! Workers at rest, late workers, new workers, and workers that a reload replaces.
+//! Measures idle workers, late workers (a request blocks them), new workers, killed workers with
+//! idle clients, and workers that a reload replaces.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -40,7 +41,8 @@ const BUSY: usize = 50;
 const IDLE: usize = 50;
 const RELOADS: usize = 3;
 
-/// Time in which a server comes to rest: longer than a worker group takes to rest without a client.
+/// Time in which a server comes to rest. It is longer than the time without a client after which
+/// the workers of a group sleep without a limit.
 const SETTLE: Duration = Duration::from_millis(5_000);
 
 pub(crate) fn measure(run: &Run, report: &mut Report) {
@@ -152,8 +154,8 @@ fn accepted_by(server: &Server, run: &Run, pid: u32) -> io::Result<u64> {
 }
 
 /// Adds how evenly the open connections are spread over the workers: a second after clients with
-/// uneven lifetimes have come and gone, and a second after a worker was killed, whose clients
-/// connect again.
+/// uneven lifetimes have come and gone, and a second after a worker was killed. The clients of the
+/// killed worker connect again.
 fn new_worker(server: &Server, run: &Run, report: &mut Report) -> io::Result<()> {
     let mut left = patterns::left_of_uneven(server, run);
     pace::pause(EVEN_WITHIN);
@@ -271,8 +273,8 @@ fn reloads(server: &Server, _: &Run, report: &mut Report) -> io::Result<()> {
     Ok(())
 }
 
-/// Runs clients that send their requests in turn, each after the response to the one before.
-/// Returns how often a client had to connect again.
+/// Runs clients that take turns: each sends its request after the response to the previous client's
+/// request. Returns how often a client had to connect again.
 fn busy_clients(server: &Server, over: &AtomicBool) -> io::Result<usize> {
     let clients = (0..BUSY).map(|_| Client::connect(server.address));
     let mut clients: Vec<Client> = clients.collect::<io::Result<_>>()?;

@@ -1,7 +1,7 @@
 //! The C library's clocks, whose readings are counted.
 //!
 //! The standard library's clocks take more instructions than the work that is counted, and valgrind
-//! 3.19 cannot run rustix's.
+//! 3.19 cannot run the clocks of rustix.
 
 #![allow(unsafe_code, reason = "it calls the C library")]
 

@@ -76,8 +76,8 @@ fn pipes(peer: &Peer, pairs: &Pairs, active: usize, timers: bool, writes: usize)
     ns
 }
 
-/// Measures stopping and starting to watch one descriptor: without, and with the calls that pass
-/// each change to the kernel.
+/// Measures the cost of stopping and starting to watch one descriptor: first the changes alone, and
+/// then each change with a wait, which passes the change to the kernel.
 fn toggles(run: &Run, peers: &[Peer], report: &mut Report) {
     let pairs = Pairs::open(1);
     let (times, now) = (run.scaled(TOGGLES), Some(Duration::ZERO));

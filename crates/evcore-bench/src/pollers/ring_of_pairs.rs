@@ -62,8 +62,8 @@ impl<'a> Ring<'a> {
 
     /// Reads the byte of a pair, and passes a byte on to the next pair.
     ///
-    /// It is always inlined, as handlers are in a loop that pulls its steps. In C it is inlined
-    /// into the callback.
+    /// It is always inlined, as a handler is in a Rust program that takes the steps from a loop. In
+    /// C it is inlined into the callback.
     #[inline(always)]
     pub(super) fn serve(&mut self, index: usize) {
         let next = if index + 1 == self.pairs.near.len() {

@@ -51,7 +51,7 @@ impl PeerPoller for Bare<'_> {
     fn turn(&mut self, timeout: Option<Duration>, ring: &mut Ring<'_>) {
         self.events.clear();
         let timeout = timeout.map(|timeout| Timespec::try_from(timeout).expect("it is short"));
-        // A ring that was closed earlier may interrupt the wait.
+        // An `io_uring` that was closed earlier may interrupt the wait.
         let wait = || {
             let places = spare_capacity(&mut self.events);
             epoll::wait(&self.set, places, timeout.as_ref()).map(|_| ())
@@ -104,7 +104,7 @@ impl<'a> Mio<'a> {
 impl PeerPoller for Mio<'_> {
     #[inline(always)]
     fn turn(&mut self, timeout: Option<Duration>, ring: &mut Ring<'_>) {
-        // A ring that was closed earlier may interrupt the wait.
+        // An `io_uring` that was closed earlier may interrupt the wait.
         while let Err(error) = self.poll.poll(&mut self.events, timeout) {
             assert_eq!(error.kind(), ErrorKind::Interrupted, "{error}");
         }

@@ -1,6 +1,6 @@
 //! Timer queues: re-arm, replace, expire, and a minute of serving.
 //!
-//! Time is virtual, in milliseconds from 0, and the same for all; no queue reads a clock.
+//! Time is virtual, in milliseconds from 0, and the same for all queues; no queue reads a clock.
 
 mod peers;
 mod queue;
@@ -125,8 +125,8 @@ fn expiry(peer: &Peer, script: &Script, column: &str, report: &mut Report) {
     }
 }
 
-/// The queues whose single calls are measured. All of them grow when an id is armed for which they
-/// have no room.
+/// The queues whose single calls are measured. Each of them grows when a caller arms an id that is
+/// beyond its room.
 const TIMED_CALL_BY_CALL: [&str; 4] = ["TimerWheel", "TimerTree", "TimerHeap", "Lazy<TimerWheel>"];
 
 /// Microseconds that it takes to arm the last id in an empty queue with room for one id: the least

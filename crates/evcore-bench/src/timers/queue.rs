@@ -108,7 +108,7 @@ impl<Q: Queue> PeerQueue for Q {
             Queue::arm(self, step.id, step.deadline);
             after_one();
         }
-        // A queue may return `None` although timers are due, so that no call takes too long.
+        // `pop_expired` may return `None` although timers are due, so that no call takes too long.
         while let Some(deadline) = self.next_deadline() {
             after_one();
             while self.pop_expired(deadline.max(now)).is_some() {

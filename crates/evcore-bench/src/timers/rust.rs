@@ -83,11 +83,13 @@ impl Queue for BTree {
     }
 }
 
-/// tokio-util's `DelayQueue`, its keys, and the runtime that it needs, whose clock stands still.
+/// tokio-util's `DelayQueue`, its keys, and the runtime that it needs. The clock of this runtime
+/// stands still.
 ///
 /// It takes deadlines as instants, so arming reads no clock. While timers expire, it goes from one
-/// deadline to the next by itself, with a `Sleep` for each, which is a part of its cost. To set its
-/// time to each millisecond would need a turn of the runtime. So it is left out of serving.
+/// deadline to the next by itself, with a `Sleep` for each, which is a part of its cost. Each
+/// millisecond of serving would need a turn of the runtime, which sets the queue's time. So this
+/// queue is left out of serving.
 pub(super) struct Delayed {
     queue: DelayQueue<u32>,
     keys: Vec<Option<Key>>,
@@ -158,8 +160,8 @@ impl Queue for Delayed {
 
 type Entry = IdOnlyTimerEntry<u32>;
 
-/// `hierarchical_hash_wheel_timer`: its wheel with cancelling, and its time, which it does not
-/// expose.
+/// The wheel with cancelling of `hierarchical_hash_wheel_timer`, and the time of the wheel, which
+/// that crate does not expose.
 ///
 /// A cancelled timer leaves an empty entry in its slot until the wheel reaches it, so re-arming is
 /// quick and takes memory. A deadline in the past becomes the next tick.

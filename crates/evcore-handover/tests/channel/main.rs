@@ -271,7 +271,8 @@ fn the_batches_of_a_dead_sender_belong_to_the_receiver() {
     let (mut sender, mut receiver) = channel();
     let mut clients: Vec<_> = (0..3).flat_map(|n| send(&mut sender, n..n + 1)).collect();
     let first = accept_one(&mut receiver);
-    // The first answer stays unread, which makes the kernel report the end by another error.
+    // The first answer stays unread, so the kernel reports `ECONNRESET` before the end of the
+    // channel.
     drop(sender);
     let more = [accept_one(&mut receiver), accept_one(&mut receiver)];
     assert!(matches!(receiver.receive(), Err(Error::Ended)));

@@ -53,8 +53,8 @@ impl Impostor {
         Self { mailbox, address }
     }
 
-    /// Introduces a channel. Returns its sending end, the other end of its revocation, and the
-    /// receiver.
+    /// Introduces a channel whose revocation is a socket, not an `eventfd`. Returns the channel's
+    /// sending end, the revocation's other end, and the receiver.
     fn introduce(&mut self) -> (OwnedFd, OwnedFd, Receiver) {
         let ((channel, theirs), (revocation, their_revocation)) = (seqpacket(), seqpacket());
         let fds = [theirs.as_fd(), their_revocation.as_fd()];
@@ -193,8 +193,8 @@ fn a_malformed_batch_is_refused_whole_and_ends_the_channel() {
         send_raw(&channel, &bytes, fds);
         let error = receiver.receive().unwrap_err();
         assert!(error.to_string().contains(why), "{error}");
-        // The answers are a greeting, a refusal if the message has a number, and the end, while the
-        // receiver lives.
+        // The channel ends although the receiver lives. Before the end come a greeting, and a
+        // refusal if the message has a number.
         let mut answers = Vec::new();
         loop {
             let mut buffer = [0; 64];

@@ -120,8 +120,8 @@ impl Ends {
                     let back = sender.take().map(Sender::take_back);
                     self.at_sender.extend(back.unwrap_or_default());
                 }
-                // Refused connections on their way back would be lost with the sender, so they are
-                // taken first. All others go on at the receiver.
+                // Refused connections on their way back would be lost with the sender, so the
+                // sender reads its answers first. The receiver accepts all the others.
                 (Call::DropSender, slot, Some(receiver)) => {
                     if let Some(sender) = slot {
                         while let Ok(Some(answer)) = sender.next_answer() {

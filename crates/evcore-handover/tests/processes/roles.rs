@@ -152,7 +152,7 @@ impl SenderRole {
         report("back", back.iter().map(number));
         let mut mine = back;
         mine.append(&mut self.waiting);
-        // If nothing was taken back, the channel is still open.
+        // If nothing was taken back, the channel is still open, with up to three descriptors.
         report("kept", mine.iter().map(number));
         let open = open_descriptors() - mine.len();
         assert!(open <= before + 3, "{open} of {before}");

@@ -49,8 +49,8 @@ impl Input {
     }
 }
 
-/// Returns the length of an empty line at the front. Some clients send an empty line after a body,
-/// which does not begin a request (RFC 9112, section 2.2).
+/// Returns the length of an empty line at the front. Some clients send an empty line after a body.
+/// Such a line does not begin a request (RFC 9112, section 2.2).
 #[inline]
 pub(super) fn empty_line(bytes: &[u8]) -> Option<usize> {
     match bytes {
@@ -60,7 +60,7 @@ pub(super) fn empty_line(bytes: &[u8]) -> Option<usize> {
     }
 }
 
-/// Returns whether a head whose first `known` bytes were scanned before is surely incomplete.
+/// Returns whether a head is surely incomplete. Its first `known` bytes were scanned before.
 ///
 /// A head ends with a line end, so another parse is useless until a new line end arrives. A client
 /// that sends one byte at a time does not cause a parse for each byte.

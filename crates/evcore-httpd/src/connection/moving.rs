@@ -34,8 +34,8 @@ impl Connection {
         Some(state)
     }
 
-    /// Creates a connection from this state. `peer` returns the kernel's address of the peer, for a
-    /// state without an address.
+    /// Creates a connection from this state. If the state has no address, calls `peer`, which reads
+    /// the peer's address from the kernel.
     pub fn arrived(
         state: &[u8],
         peer: impl FnOnce() -> Option<IpAddr>,

@@ -18,7 +18,7 @@ pub(super) struct Output {
     pub(super) room: usize,
 }
 
-/// The bytes from `sent` on are not sent.
+/// Bytes to send, of which the stream has already taken the first `sent`.
 #[derive(Debug, Default)]
 struct Kept {
     bytes: Vec<u8>,

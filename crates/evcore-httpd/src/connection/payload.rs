@@ -7,7 +7,7 @@ use crate::{
     shared::PAYLOAD_BYTE,
 };
 
-/// The size of the longest part of a file whose first packet also has the head.
+/// The maximum size of a part of a file that shares its first packet with the head.
 ///
 /// A longer part needs several packets anyway. If it shared the head's packet, each packet would
 /// begin inside a page of the file, which costs the kernel a fifth more than whole pages.

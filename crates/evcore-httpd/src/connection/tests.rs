@@ -1,5 +1,5 @@
-//! Tests of the connection on bytes, in every state that a client can cause. A loop runs the
-//! timers.
+//! Tests of a connection with bytes instead of a stream, in every state that a client can cause. A
+//! loop runs the timers.
 
 mod any_client;
 mod stops;

@@ -42,8 +42,9 @@ const RETRY_AFTER_MS: u64 = 1_000;
 
 const BUFFER_BYTES: usize = 64 * 1024;
 
-/// The maximum number of chunks in the pool, whose results the loop has not taken. They keep the
-/// threads busy until the loop takes the results. Further connections wait.
+/// The maximum number of chunks in the pool, including those whose results the loop has not taken.
+/// This many chunks keep the threads busy until the loop takes the results. Further connections
+/// wait.
 const MAX_READS: usize = 64;
 
 /// The bit of the chunk at `offset`; `None` for a chunk that is not among the first 64.
@@ -55,8 +56,8 @@ pub fn left_in_chunk(offset: u64) -> u64 {
     CHUNK_BYTES - offset % CHUNK_BYTES
 }
 
-/// Returns whether these bytes of a file are a whole chunk, or the whole of its shorter last one. A
-/// check of less shows nothing about the rest of the chunk.
+/// Returns whether these bytes of a file are a whole chunk, or the whole last chunk, which may be
+/// shorter. A check of less shows nothing about the rest of the chunk.
 fn covers_chunk(offset: u64, count: u64, size: u64) -> bool {
     let end = offset + count;
     offset % CHUNK_BYTES == 0 && (end % CHUNK_BYTES == 0 || end == size)

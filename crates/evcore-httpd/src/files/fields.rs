@@ -21,7 +21,7 @@ pub struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    /// Parses a head that was parsed before, so that the result is `Some` for every request.
+    /// Parses a head. The result is `Some` for every request, because its head was parsed before.
     ///
     /// The version in the request line is skipped, because `httparse` accepts only some of the
     /// versions that the server accepts.

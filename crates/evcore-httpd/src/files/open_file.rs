@@ -31,7 +31,7 @@ pub struct OpenFile {
     pub etag: String,
     pub content_type: &'static str,
     /// The lines of a head that are the same in each response with this file. Each line begins with
-    /// the end of the line before.
+    /// the CR LF that ends the line before.
     pub validators: String,
 }
 

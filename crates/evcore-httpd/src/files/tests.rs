@@ -296,8 +296,8 @@ fn no_race_of_renames_leads_outside() {
                 files.root = files.root.walked();
             }
             let (mut served, mut tries) = (0, 0);
-            // While `d` is the link, no file is found. The other thread may not run then, so many
-            // tries in a row may fail.
+            // While `d` is the link, no file is found. If the other thread does not run meanwhile,
+            // many tries in a row fail.
             while tries < 3_000 || served == 0 && tries < 1_000_000 {
                 files.close_cached();
                 let found = content(&mut files, "/files/d/a");

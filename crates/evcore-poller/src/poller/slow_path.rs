@@ -103,7 +103,7 @@ impl Poller {
         self.finish(waited, events, None, None)
     }
 
-    /// Waits on a backend other than epoll.
+    /// Waits on a backend that is called through `dyn Backend`.
     #[inline]
     pub(super) fn wait_boxed(
         &mut self,

@@ -1,4 +1,5 @@
-//! Completes the events of a wait, and drops stale ones, whose registration is gone.
+//! Completes the events of a wait (see `Registry::complete`), and drops stale ones, whose
+//! registration is gone.
 //!
 //! A stale event that comes with others is dropped. If a wait has only stale events, they would end
 //! every later wait, too. So the backend gets a new set (on epoll, a new epoll descriptor) with

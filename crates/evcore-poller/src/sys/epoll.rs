@@ -1,9 +1,9 @@
 //! The epoll backend, for Linux. A *set* is an epoll instance.
 //!
 //! Calls go through rustix, which inlines the system call, so that the wait saves no registers. The
-//! exception is `epoll_pwait2`, because rustix does not remember a kernel's refusal. (Its feature
-//! `linux_5_11` makes every wait an `epoll_pwait2`. Cargo unifies features, so a library must not
-//! enable it.)
+//! exception is `epoll_pwait2`, because rustix does not remember that a kernel has refused it.
+//! (Rustix's feature `linux_5_11` makes every wait an `epoll_pwait2`. Cargo unifies features, so a
+//! library must not enable it.)
 
 #![allow(
     unsafe_code,
@@ -153,8 +153,8 @@ impl Epoll {
     /// of a microsecond less than `epoll_pwait2` if it does not sleep, because the kernel has no
     /// structure to copy and check.
     ///
-    /// To use that call, a timeout from a second to 24 days is rounded up. The kernel ends such a
-    /// wait up to a thousandth of its length late anyway, to join its timer with others.
+    /// To use `epoll_wait`, a timeout from a second to 24 days is rounded up. The kernel ends such
+    /// a wait up to a thousandth of its length late anyway, to join its timer with others.
     #[inline]
     fn is_in_ms(&self, timeout: Duration) -> bool {
         let seconds = timeout.as_secs();
@@ -353,7 +353,7 @@ impl Backend for Epoll {
     /// its descriptor. If that descriptor was closed and a duplicate is open, only a new set
     /// removes the registration.
     fn reset(&mut self) -> Result<bool> {
-        // The new set would report the eventfd's counter even if that was reported before.
+        // This reads the eventfd. Otherwise the new set would report an old wake again.
         self.wake.renew();
         let new = set_with(&self.wake)?;
         if let Some(parameters) = self.busy_poll {

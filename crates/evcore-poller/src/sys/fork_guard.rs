@@ -16,7 +16,7 @@ use std::sync::{
 
 use crate::error::{Error, Result};
 
-/// The number of forks between the process that made the first guard and this one.
+/// The number of forks between the process that made the first guard and the present process.
 static FORKS: AtomicU32 = AtomicU32::new(0);
 
 /// The process that made a poller.
@@ -40,7 +40,7 @@ impl ForkGuard {
         }
     }
 
-    /// A guard for another process, as if this one were its forked child.
+    /// Returns a guard of another process, as if the present process were its forked child.
     #[cfg(all(test, target_os = "linux"))]
     pub(crate) fn of_a_parent() -> Self {
         let here = Self::new();
@@ -48,8 +48,8 @@ impl ForkGuard {
         Self { forks, ..here }
     }
 
-    /// Returns whether this is a forked child of the process that made the poller. Costs a load and
-    /// a comparison.
+    /// Returns whether the present process is a forked child of the one that made the poller. Costs
+    /// a load and a comparison.
     #[inline]
     pub(crate) fn is_in_child(self) -> bool {
         // Relaxed is enough, because the child's one thread counts its fork before it does anything

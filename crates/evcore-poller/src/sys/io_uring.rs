@@ -21,8 +21,8 @@
 //!   wake-up comes from another ring, and is then made again. It also ends if nothing can wake the
 //!   file, because the file's `poll` function names no wait queue. A request for such a file ends
 //!   while it is submitted; other multishot requests end by deferred work. So if a renewed request
-//!   ends in a call that does no deferred work, nothing can wake the file, and no further request
-//!   is made.
+//!   ends in a call that does no deferred work, nothing can wake the file. The registration then
+//!   *rests*: no further request is made for it.
 //! - The completion of a wake-up has the flags that the waking driver passed, and the descriptor is
 //!   not evaluated again. By the time of the wait, the data may have been read. A wake-up for data
 //!   also claims priority data. So the backend checks claimed priority data, and completions that
@@ -33,18 +33,19 @@
 //!   a wake-up.
 //! - A request holds its file. Closing the descriptor does not close the file before the request is
 //!   cancelled. So a removal cancels the request at once, by a call.
-//! - `IORING_OP_ASYNC_CANCEL` marks a request, whose next deferred work then ends it. This works
-//!   even while a wake-up is pending. (`IORING_OP_POLL_REMOVE` and its `IORING_POLL_UPDATE_EVENTS`
-//!   are refused with `EALREADY` then. Under load this is the usual case, because a call submits
-//!   before it does deferred work.) A removal repeats its call until the request's work is done.
+//! - `IORING_OP_ASYNC_CANCEL` marks a request, and the request's next deferred work ends it. This
+//!   works even while a wake-up is pending, which under load is the usual case, because a call
+//!   submits before it does deferred work. (`IORING_OP_POLL_REMOVE` and its
+//!   `IORING_POLL_UPDATE_EVENTS` are refused with `EALREADY` while a wake-up is pending.) A removal
+//!   repeats its call until the request's work is done.
 //! - A request releases its file when its work is done, even if the completion queue is full,
 //!   because only a copy of the completion then waits outside of the queue. So a removal makes no
 //!   call for the copy.
 //! - Completions keep the order in which they were made, even if they overflow. A call first makes
-//!   the completions of new requests, and then does deferred work. So a wait with a full batch does
-//!   the work that is left. Otherwise the next wait's requests for sources that are still ready
-//!   would complete before wake-ups that were not reported yet, and the next removal would have to
-//!   do all of that work.
+//!   the completions of new requests, and then does deferred work. So a wait whose events fill the
+//!   buffer does all deferred work. Otherwise the next wait's requests for sources that are still
+//!   ready would complete before wake-ups that were not reported yet, and the next removal would
+//!   have to do all of that work.
 //! - A cancellation by `IORING_ASYNC_CANCEL_ALL` searches from the start for each request. So a
 //!   poller that is dropped cancels each request by its name.
 //! - A cancelled request makes one completion, which must not end a wait. So for each cancellation
@@ -169,7 +170,7 @@ impl IoUring {
         self.must_renew = true;
         self.ring = self.ring.open_next()?;
         self.must_renew = false;
-        // The new request would report the eventfd's counter even if that was reported before.
+        // This reads the eventfd. Otherwise its new request would report an old wake again.
         self.wake.renew();
         (self.wake_is_watched, self.is_submitted) = (false, false);
         self.cancellations_pending = 0;
@@ -448,8 +449,8 @@ impl IoUring {
         };
         let (mode, ready) = (row.mode, row.readiness(found));
         if ready.is_empty() {
-            // The completion reports data, or the end of the peer's side, without an interest in
-            // it.
+            // The completion reports data or the end of the peer's side, but the registration does
+            // not watch for that.
             match (completion.more, mem::replace(&mut row.is_multishot, true)) {
                 (true, _) => {}
                 (false, true) => self.table.arm_edge_again(id),
@@ -475,7 +476,8 @@ impl IoUring {
         }
     }
 
-    /// Adds an event, or adds readiness to the batch's event of this registration.
+    /// Adds an event, or adds readiness to the event that this wait already has for the
+    /// registration.
     #[inline]
     fn report(&mut self, id: usize, ready: Ready, events: &mut Events) {
         if ready.is_empty() {

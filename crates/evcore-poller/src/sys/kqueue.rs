@@ -8,9 +8,10 @@
 //!
 //! - The kernel applies changes before it looks for events, so the wait's call passes the changes
 //!   of `modify`, too. A refused change becomes an event if the list of events has room, and the
-//!   changes behind it are applied. Without room the call fails, and they are not applied. So if a
-//!   wait's buffer is smaller than the list of changes, a separate call before the wait applies
-//!   them, with a receipt for each.
+//!   changes behind it are applied. If there is no room, the call fails, and the changes behind the
+//!   refused one are not applied. So if a wait's buffer is smaller than the list of changes, a
+//!   separate call before the wait applies the changes, with a receipt (an event with the result)
+//!   for each.
 //! - A call with a refused change returns without looking for events. It is then repeated without
 //!   changes, so that a refusal does not hide other events.
 //! - `add` and `remove` act at once, with a receipt for each change. So they return a refusal
@@ -89,7 +90,8 @@ pub(super) struct Kqueue<K> {
     table: Table,
     /// The list is empty between calls, and kept for its allocation.
     changes: Vec<Change>,
-    /// True if the next wait with answers to changes reports them after the ready descriptors.
+    /// True if the next wait that has answers to changes (mostly refusals) reports them after the
+    /// ready descriptors.
     ready_first: bool,
     /// True once a registration has ended without a removal of its knotes. If its descriptor was
     /// not closed, the knotes exist, and the kernel would keep their mode.
@@ -161,8 +163,8 @@ impl<K: Kernel> Kqueue<K> {
     /// Applies the changes and, if none was refused, waits for events and collects them.
     ///
     /// A refusal needs a place among the events. If places may run out, a separate call applies the
-    /// changes. The wait takes at most `room` events, because the kernel does not report an `Edge`
-    /// or a `Oneshot` twice.
+    /// changes. The wait takes at most `room` events: an `Edge` or a `Oneshot` that did not fit
+    /// would be lost, because the kernel reports it only once.
     fn apply_and_wait(&mut self, room: usize, timeout: Option<Duration>) -> Result<Collected> {
         self.table.changes(&mut self.changes);
         let count = self.changes.len();
@@ -250,7 +252,7 @@ impl<K: Kernel> Backend for Kqueue<K> {
             return Err(refused);
         }
         if self.table.modify(new) && self.may_have_strays {
-            // The wait makes the knotes. This fails for each filter without a stray.
+            // The wait makes the knotes. This call drops strays. It fails for a filter without one.
             let _ = self.apply(drops(new.fd, id_of(new), Interest::BOTH));
         }
         Ok(())

@@ -1,5 +1,5 @@
-//! The system call `poll`, without rustix, whose arrays hold borrowed descriptors. The backends'
-//! arrays are kept between waits, and hold numbers.
+//! The system call `poll`, without rustix. An array of rustix holds borrowed descriptors, but the
+//! backends keep their arrays between waits, so these hold numbers.
 
 #![allow(unsafe_code, reason = "poll takes descriptors by number")]
 

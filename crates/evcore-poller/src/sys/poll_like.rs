@@ -1,16 +1,16 @@
 //! The backend over kernels whose interface uses poll's flags: event ports, `/dev/poll`, and poll
-//! itself. The poller emulates `Edge` and `Oneshot` by masking.
+//! itself. The poller emulates `Edge` and `Oneshot` by masking: it stops watching a reported side.
 //!
-//! A change goes at once into a table by descriptor number ([`watches`]), and mostly reaches the
-//! kernel just before a wait. The trait [`Kernel`](kernel::Kernel) has the differences between the
-//! kernels.
+//! A change goes at once into a table indexed by descriptor number ([`watches`]), and mostly
+//! reaches the kernel just before a wait. The trait [`Kernel`](kernel::Kernel) has the differences
+//! between the kernels.
 //!
 //! - A change that the kernel refuses is reported as an event with an error, and ends the watch.
 //!   The other changes are made nevertheless.
 //! - If the kernel reports that a watched number is closed (`POLLNVAL`), the backend reports that
 //!   once, and ends the watch.
-//! - The waker is the usual channel, watched as a row of the table, because the kernel's own ways
-//!   to end a wait are not a plain `write`, which [`Waker`] promises.
+//! - The waker is the usual channel, watched as a row of the table. The kernel's own ways to end a
+//!   wait are not used, because [`Waker`] promises that a plain `write` ends it.
 //! - A *stray* is a report of a file that is not watched. A stray is ignored, and the wait goes on,
 //!   or returns [`Error::Interrupted`], so that the poller waits for the time that is left.
 
@@ -62,7 +62,7 @@ pub(super) struct PollLike<K> {
     kernel: K,
     wake: WakeChannel,
     watches: Watches,
-    /// The keys that the kernel refused, and that no wait has reported yet.
+    /// The keys of registrations that the kernel refused, if no wait has reported the refusal yet.
     // Invariant: none of these keys is in `watches`.
     lost: Vec<u64>,
     /// True if the last wait had lost keys, and reported them after the ready descriptors.
@@ -251,8 +251,8 @@ impl<K: Kernel> Backend for PollLike<K> {
         }
         self.unlist(new.key);
         if self.watch(new).is_err() {
-            // The refusal is not returned as an error of this call, because the poller would then
-            // alternate refusals with ready descriptors a second time.
+            // The refusal is not returned as an error of this call. Otherwise the poller would
+            // alternate refusals with ready descriptors, although `wait` already does so.
             self.lost.push(new.key);
         }
         Ok(())

@@ -1,11 +1,11 @@
 //! The select backend, for every Unix except illumos and Solaris. It is level-triggered, and the
-//! poller emulates `Edge` and `Oneshot` by masking.
+//! poller emulates `Edge` and `Oneshot` by masking: it stops watching a reported side.
 //!
 //! It watches only descriptors below 1024, and the cost of a wait grows with the highest of them.
 //! It reports that a read or a write does not block, and nothing else. The read or the write itself
 //! returns the end of the stream, a hang-up or an error. This backend does not read `SO_ERROR`,
-//! because reading it clears the error, which the user's own call should return. Ends cannot be
-//! watched by themselves, because a registration without an interest is in no set.
+//! because reading it clears the error, which the user's own call should return. A hang-up or an
+//! error cannot be watched for alone, because a registration without an interest is in no set.
 
 mod sets;
 

@@ -1,6 +1,6 @@
 //! Pollers over the models of kernels that do not run here, and of poll. Each test runs over all
-//! kernels that it fits, and prints their names, so that the last name is the one for which it
-//! failed.
+//! kernels for which it makes sense, and prints the name of each. So the last printed name is the
+//! name of the kernel for which a test failed.
 
 use std::sync::MutexGuard;
 pub(super) use std::{ffi::c_short, os::fd::RawFd, time::Duration};
@@ -54,7 +54,8 @@ pub(super) enum Kind {
 
 const KINDS: [Kind; 4] = [Kind::Port, Kind::DevPoll, Kind::Poll, Kind::Kqueue];
 
-/// The kernels without `Edge` and `Oneshot`. The poller emulates both modes by masking.
+/// The kernels without `Edge` and `Oneshot`. The poller emulates both modes by masking: it stops
+/// watching a reported side.
 pub(super) const MASKING: [Kind; 3] = [Kind::Port, Kind::DevPoll, Kind::Poll];
 
 /// The kernels that may refuse a change.

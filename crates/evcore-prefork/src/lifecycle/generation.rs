@@ -27,10 +27,10 @@ pub(crate) struct Generation {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Takeover {
-    /// Each of its workers counts as ready, was ready before it died, or has refused, and not all
-    /// have refused.
+    /// Each worker of the generation counts as ready, was ready before it died, or has refused. Not
+    /// all have refused.
     Now,
-    /// It can take over at this time, unless an event comes before.
+    /// The generation can take over at this time, unless an event comes earlier.
     At(Instant),
     /// It cannot take over before an event comes.
     NotYet,
@@ -133,7 +133,8 @@ impl Generation {
         self.places.iter().enumerate().filter_map(vacancy)
     }
 
-    /// The coverage of each place, if all places serve the same clients.
+    /// Returns whether any place has a worker, and the last start in any place. The places must
+    /// serve the same clients.
     pub(crate) fn coverage(&self) -> Coverage {
         self.places.iter().map(Place::coverage).collect()
     }

@@ -326,7 +326,8 @@ fn no_wait() {
     run(supervisor, finish);
 }
 
-/// Prevents new descriptors from the first death until a start has failed.
+/// Prevents new descriptors. This begins when a worker has died, and lasts until a start has
+/// failed.
 #[cfg(target_os = "linux")]
 fn no_socket_pair_for_a_while() {
     use rustix::process::{Resource, getrlimit};

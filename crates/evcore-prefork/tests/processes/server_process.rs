@@ -90,7 +90,7 @@ impl Server {
         }
     }
 
-    /// The process id in the first line `start PID` of those that were seen.
+    /// The process id in the first seen line that has the form `start PID`.
     pub(crate) fn pid_in_all(&self, start: &str) -> Pid {
         let line = self.seen.iter().find_map(|line| line.strip_prefix(start));
         Pid::from_raw(line.unwrap().parse().unwrap()).unwrap()

@@ -17,8 +17,8 @@ use crate::{
     sockets::{clients, replay},
 };
 
-/// The environment variable with the worker's file. In a process that has it, the test is the
-/// worker.
+/// The environment variable with the worker's file. In a process with this variable, the test
+/// function runs the worker.
 const FILE: &str = "EVCORE_RECORDING_TEST_FILE";
 
 #[test]

@@ -237,8 +237,8 @@ fn a_connection_to_a_server_is_replayed_without_the_server() {
     assert!(replay.connector().connect(&other).is_err());
 }
 
-/// Passes a random number to [`Outside::check`]. Without the recorder, a replay gets another
-/// number.
+/// Passes a random number to [`Outside::check`]. If the number does not come from the recorder, a
+/// replay gets another number.
 fn roll(outside: &Outside, by_recorder: bool) {
     let random = || RandomState::new().hash_one(0);
     let number = match by_recorder {

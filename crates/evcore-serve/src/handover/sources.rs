@@ -40,8 +40,8 @@ where
         self.remove_sources(ev, |source| matches!(source, Source::Mailbox(_)));
     }
 
-    /// Stops taking connections, because they would end in this worker now. The senders keep
-    /// theirs.
+    /// Drops the receivers, because connections that arrived now would end in this worker. The
+    /// senders keep their connections.
     pub(super) fn close_receivers(&mut self, ev: &mut EventLoop<impl Acceptor<Stream = S>>) {
         self.remove_sources(ev, |source| matches!(source, Source::Receiver(_)));
     }
@@ -59,7 +59,8 @@ where
         let sources = self.sources.iter();
         let sources = sources.filter_map(|(token, source)| which(source).then_some(token));
         for token in sources.collect::<Vec<_>>() {
-            // Not `close`, because other processes have duplicates of a mailbox's descriptor.
+            // `TokenMap::close` is not enough, because other processes have duplicates of a
+            // mailbox's descriptor.
             self.sources.remove(ev, token);
         }
     }

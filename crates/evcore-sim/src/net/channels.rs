@@ -1,5 +1,5 @@
-//! Pairs of Unix sockets of type `SOCK_SEQPACKET`, which carry descriptors, and counters
-//! (`eventfd`).
+//! Counters (`eventfd`), and pairs of Unix sockets of type `SOCK_SEQPACKET`, whose messages carry
+//! descriptors.
 
 use std::collections::VecDeque;
 
@@ -19,7 +19,7 @@ impl ChannelId {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CounterId(pub(crate) u32);
 
-/// An object whose descriptors messages carry.
+/// An object whose descriptors can be sent in messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Carried {
     Endpoint(EndpointId),

@@ -28,8 +28,8 @@ pub(crate) struct Endpoint {
     pub(crate) capacity: usize,
     recv_buffer: VecDeque<u8>,
     pub(crate) in_flight: VecDeque<u8>,
-    /// Number of bytes at the front of `in_flight` that a short read has put back. The sender knows
-    /// that they have arrived.
+    /// Number of bytes at the front of `in_flight` that a short read has put back. For the sender
+    /// these bytes have already arrived.
     put_back: usize,
     // Invariant: the number of scheduled arrivals at this endpoint.
     pub(crate) segments_in_flight: u32,

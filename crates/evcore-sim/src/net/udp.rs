@@ -11,7 +11,8 @@ pub(crate) struct UdpId(pub(crate) u32);
 pub(crate) struct UdpSocket {
     pub(crate) address: SocketAddr,
     pub(crate) watches: Vec<WatchId>,
-    /// The latest arrival of the datagrams that this socket has sent without a delay.
+    /// The time at which the last datagram from this socket arrives, apart from datagrams that a
+    /// fault delays.
     pub(crate) last_arrival_ns: u64,
     /// Datagrams that have arrived, the oldest first.
     queue: VecDeque<Datagram>,

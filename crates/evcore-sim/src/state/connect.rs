@@ -18,7 +18,7 @@ use crate::{
 /// `tcp_syn_retries`, so this is the behaviour for a value of 5.)
 const MAX_ATTEMPTS: u8 = 6;
 
-/// The time after which connecting fails without an answer: the time of the last attempt.
+/// The time after which a connect that gets no answer fails. It is the time of the last attempt.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(31);
 
 /// The pause before the second attempt. It doubles for each further attempt.

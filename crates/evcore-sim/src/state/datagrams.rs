@@ -64,8 +64,8 @@ impl State {
         Ok(bytes.len())
     }
 
-    /// Sends a datagram. Without a delay, the datagrams of a socket arrive in the order in which
-    /// they were sent.
+    /// Sends a datagram. The datagrams of a socket arrive in the order in which they were sent,
+    /// apart from datagrams that a fault delays.
     fn transmit_datagram(&mut self, from: UdpId, datagram: Datagram) {
         let latency_ns = whole_ns(self.rng.duration(&self.config.latency));
         let mut at_ns = self.now_ns().saturating_add(latency_ns);

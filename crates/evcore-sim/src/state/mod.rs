@@ -65,8 +65,8 @@ pub(crate) struct State {
     pub(crate) thread_pools: ThreadPools,
     /// The roles of killed processes. They are kept, so that the roles' destructors do not run.
     dead_roles: Vec<Role>,
-    /// True while the descriptors of a killed process are closed. A client whose connection is
-    /// closed then has lost it to a fault.
+    /// True while a kill closes the descriptors of a process. A client whose connection is closed
+    /// meanwhile has lost that connection to a fault.
     is_killing: bool,
     /// True if the last event has woken a poller that slept.
     woke_sleeper: bool,

@@ -143,8 +143,9 @@ impl State {
 
     /// Records that a kill ends the connections that the process owns, and those that wait at its
     /// own listeners. A process owns the connections that it watches; a store owns those that it
-    /// keeps. A connection that the process does not own may have another descriptor, because it is
-    /// being handed over, and then has to survive. Otherwise it counts as lost when it is closed.
+    /// keeps. A connection that the process does not own may be in a handover. If it has another
+    /// descriptor, it has to survive the kill. Otherwise it counts as lost when its descriptor is
+    /// closed.
     fn mark_lost_to_kill(&mut self, process: u32) {
         let descriptors = &self.processes[process as usize].descriptors;
         let mut taken = Vec::new();

@@ -109,9 +109,9 @@ impl State {
         slept
     }
 
-    /// Wakes the pollers that watch a listener, to which a connection has come: all that do not
-    /// watch it exclusively, and the first sleeping one of the others. (As on Linux, the process of
-    /// that poller may be paused.)
+    /// Wakes pollers because a connection has come to a listener: all that watch the listener
+    /// without exclusive wake-ups, and of the exclusive ones only the first that sleeps. (As on
+    /// Linux, the process of that sleeping poller may be paused.)
     pub(crate) fn notify_listener_watchers(&mut self, id: ListenerId) {
         let watches = self.net.listeners.socket(id).watches.clone();
         let is_exclusive = |state: &Self, watch: &WatchId| {

@@ -35,7 +35,8 @@ impl State {
         self.schedule_after(job_ns, SimEvent::JobEnds(job));
     }
 
-    /// Ends a job. The closure runs only now, because no simulated time passes while it runs.
+    /// Ends a job. Its closure runs at the end of the job's simulated time, because the run itself
+    /// takes no simulated time.
     pub(crate) fn end_job(&mut self, id: JobId) {
         let (job, next) = self.thread_pools.remove(id);
         next.into_iter().for_each(|next| self.run_job(next));

@@ -90,7 +90,8 @@ pub(crate) enum Event {
         process: u32,
         slot: usize,
     },
-    /// A worker of a group without clients begins or ends its rest.
+    /// A worker begins or ends its rest, in which it sleeps without a limit because its group meets
+    /// no client.
     Rests {
         process: u32,
         rests: bool,

@@ -124,7 +124,8 @@ impl Situation<'_> {
             Event::FaultOccurred(fault, subject) => {
                 format!("fault {fault:?} at {}", self.subject_name(subject))
             }
-            // The beginning of a step has a line, and so has the text of a note.
+            // These entries need no line, because the beginning of the step and the text of the
+            // note have one.
             Event::StepEnded { .. } | Event::Noted(_) => return None,
             Event::LockTried {
                 process: by,

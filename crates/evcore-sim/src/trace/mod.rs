@@ -87,7 +87,8 @@ impl Trace {
         }
     }
 
-    /// Adds an entry to the recording, out of line because most runs are not recorded.
+    /// Adds an entry to the recording. The function is out of line, because most runs are not
+    /// recorded.
     #[cold]
     #[inline(never)]
     fn keep(&mut self, now_ns: u64, entry: impl FnOnce() -> Entry) {

@@ -55,7 +55,8 @@ impl Recording {
         self.end = Some((self.entries.len(), now_ns));
     }
 
-    /// The entries of the run, without those of the workers' destructors after it.
+    /// The entries of the run, without the entries that the workers' destructors cause after the
+    /// run.
     pub(crate) fn entries_of_run(&self) -> &[(u64, Entry)] {
         match (self.end, self.entries.last()) {
             // If the times differ, the test has gone on after it dropped the workers.

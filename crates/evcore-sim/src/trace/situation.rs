@@ -323,7 +323,8 @@ impl<'a> Situation<'a> {
         &mut slot_mut(&mut self.connections, id.connection()).ends[side(id)]
     }
 
-    /// A client that was added before the recording has the number of its slot.
+    /// The client in a slot. A client that was added before the recording began has the number of
+    /// its slot.
     fn client_mut(&mut self, slot: u32) -> &mut Client {
         for number in (0..=slot).skip(self.clients.len()) {
             self.clients.push(Client {
@@ -421,7 +422,7 @@ fn side(id: EndpointId) -> usize {
     usize::from(!id.is_client())
 }
 
-/// The element at an index, which may not exist yet.
+/// The element at an index. Creates the element if it does not exist yet.
 fn slot_mut<T: Clone + Default>(list: &mut Vec<T>, index: u32) -> &mut T {
     let index = index as usize;
     if list.len() <= index {

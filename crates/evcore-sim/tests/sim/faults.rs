@@ -145,7 +145,8 @@ fn all_faults_together_occur_and_damage_no_byte() {
     );
 }
 
-/// A short write means a full buffer, and a short read an empty one. So an edge must follow.
+/// A server takes a short write for a full buffer, and a short read for an empty one, and waits for
+/// an edge. So an edge must follow.
 #[test]
 fn an_edge_follows_a_short_read_and_a_short_write() {
     let sim = Sim::new(7);

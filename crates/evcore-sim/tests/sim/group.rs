@@ -104,7 +104,8 @@ fn when_every_listening_worker_dies_another_is_notified() {
         let mut others = workers.apps().filter(|(index, _)| !listening[*index]);
         others.any(|(_, app)| app.ev.stats().listening)
     };
-    // The limit is far below the policy's delay, so no worker has looked at the group by itself.
+    // The limit is far below the policy's delay of 500 ms, after which a worker probes the
+    // listeners by itself. So a notification has woken the worker.
     assert!(workers.run_until(MS * 50, other_listens));
     assert!(workers.run_until(MS * 50, |_| client.is_done()));
     assert_eq!(client.outcome(), Some(ClientOutcome::Completed));

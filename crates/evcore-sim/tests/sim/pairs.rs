@@ -46,7 +46,7 @@ fn nothing_arrives_after_a_reset() {
         near.send(b"hello").expect("it is open");
         sim.set_faults(Faults::none());
         sim.run_for(50 * US);
-        // The reset of this end arrives behind the other end's bytes.
+        // The reset arrives at `near` after the bytes from `far`, so `near` can still send.
         near.send(b"world").expect("no reset has arrived");
         if ends {
             near.shutdown_write().expect("no reset has arrived");
@@ -93,7 +93,8 @@ fn bytes_that_a_short_read_puts_off_stay_delivered() {
     assert!(sim.fault_count(Fault::ShortRead) > 0);
 }
 
-/// The kernel has acknowledged these bytes, so a close resets the connection at once.
+/// The kernel has acknowledged the bytes that a short read puts off, so a close resets the
+/// connection at once.
 #[test]
 fn a_close_with_bytes_that_a_short_read_puts_off_is_a_reset() {
     let sim = sim(7);

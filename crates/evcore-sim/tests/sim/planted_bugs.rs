@@ -87,7 +87,8 @@ fn without_a_bug_no_client_receives_a_wrong_byte() {
     });
 }
 
-/// Asserts that `seeds` consecutive seeds find the bug, from each of ten first seeds.
+/// Asserts that among `seeds` consecutive seeds at least one finds the bug. Checks ten such series
+/// of seeds.
 #[track_caller]
 fn assert_found(bug: Bug, seeds: u64, finds_it: impl Fn(&Sim, Bug) -> Vec<EchoClient>) {
     for first in (0..200).step_by(20) {

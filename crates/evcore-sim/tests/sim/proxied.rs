@@ -99,7 +99,7 @@ fn serve(sim: &Sim, faults: Faults, has_server: bool, ends: &Ends) -> Vec<ProxyC
         machines.run_until(Duration::from_secs(600), all_done),
         "a client is left waiting"
     );
-    // The rest of a session ends by a timeout at the latest.
+    // The session of a client that is done may still be open. It ends by a timeout at the latest.
     sim.set_faults(Faults::none());
     machines.run_for(CONNECT_TIMEOUT + 2 * IDLE_TIMEOUT);
     for (_, machine) in machines.apps() {
@@ -157,7 +157,8 @@ fn under_all_faults_the_proxy_keeps_no_session() {
     }
 }
 
-/// Returns the ends of ten sessions under faults that always occur. No client gets an answer.
+/// Returns the ways in which ten sessions end under faults that always occur. No client gets an
+/// answer.
 fn ends_under(seed: u64, faults: &[Fault], has_server: bool) -> Vec<End> {
     let sim = Sim::new(seed);
     let always = |faults: Faults, fault: &Fault| faults.with(*fault, Probability::ALWAYS);
@@ -211,7 +212,8 @@ fn the_same_proxy_runs_on_sockets() {
     }
 }
 
-/// Runs one session. Returns its end, and the number of bytes that the client received.
+/// Runs one session. Returns the way in which it ended, and the number of bytes that the client
+/// received.
 fn run_on_sockets(kind: BackendKind) -> Result<(Ends, usize), Box<dyn Error>> {
     let upstream = TcpListener::bind("127.0.0.1:0")?;
     let to = Address::Tcp(upstream.local_addr()?);

@@ -21,6 +21,7 @@ pub(crate) const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 /// Maximum number of bytes that one side keeps for the other side.
 const BUFFER: usize = 1_024;
 
+/// The way in which a session has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum End {
     Completed,
@@ -31,6 +32,7 @@ pub(crate) enum End {
     Broken(ErrorKind),
 }
 
+/// Number of sessions that have ended in each way.
 pub(crate) type Ends = Rc<RefCell<BTreeMap<End, u32>>>;
 
 pub(crate) struct Proxy<L: Acceptor, C: Connector> {
@@ -99,7 +101,7 @@ where
         }
     }
 
-    /// The token of the session that a token belongs to.
+    /// The token of the client whose session a token belongs to.
     fn client_of(&self, token: Token) -> Token {
         self.clients.get(token).copied().unwrap_or(token)
     }
@@ -188,7 +190,8 @@ impl<S: Transport> Side<S> {
         }
     }
 
-    /// Moves bytes to the other side until a call would block, or until the end is passed on.
+    /// Moves bytes to the other side until a call would block, or until the end of the stream is
+    /// passed on.
     fn forward<T: Transport, L: Acceptor>(
         &mut self,
         to: &mut Side<T>,

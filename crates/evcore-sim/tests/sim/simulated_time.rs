@@ -162,7 +162,7 @@ fn monotonic_and_wall_clock_move_separately() {
     assert!(step != 0 && step.abs() <= 86_401, "{step}");
 }
 
-/// The poller emulates modes that the backend lacks, with equal reports.
+/// If the backend lacks a mode, the poller emulates it as a masked mode. The reports are the same.
 #[test]
 fn native_and_masked_modes_report_alike() {
     let mut epoll = Capabilities::default();

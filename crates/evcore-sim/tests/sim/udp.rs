@@ -144,7 +144,7 @@ fn an_address_is_bound_once_and_free_after_a_close() {
     );
 }
 
-/// Answers each number with its square, edge-triggered.
+/// A server that answers each number with its square. Its registration is edge-triggered.
 struct Responder {
     ev: EventLoop<SimListener>,
     socket: SimUdpSocket,

@@ -274,7 +274,8 @@ fn a_worker_woken_for_nothing_sleeps_on() {
     assert_eq!(turns(4), turns(1));
 }
 
-/// A worker that registers an accepted connection after a first receive, in which it may be killed.
+/// A worker that receives from an accepted connection before it registers the connection. A fault
+/// may kill the worker in that receive.
 struct ReadsFirst {
     ev: EventLoop<SimListener>,
     accepted: Vec<SimStream>,

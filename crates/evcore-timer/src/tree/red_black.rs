@@ -37,8 +37,8 @@ pub(super) struct RedBlackTree {
     nodes: Blocks<Node, BLOCK>,
     // Invariant: the leftmost node of the tree; `NIL` if it is empty.
     first: u32,
-    /// The last node is cached, because a timeout that counts from now is mostly the latest, which
-    /// is then appended without a walk.
+    /// The last node is cached. A timeout that counts from now is mostly the latest deadline, and
+    /// its node is then appended without a walk.
     // Invariant: the rightmost node of the tree; `NIL` if it is empty.
     last: u32,
 }

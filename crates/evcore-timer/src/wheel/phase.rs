@@ -1,5 +1,5 @@
-//! The phases of the wheel: the search for the timer that fires next, and the moves of timers to
-//! finer slots.
+//! The phases of the wheel: the search for the timer that fires next, and the moves of timers from
+//! a coarse slot to finer ones, which *drain* the coarse slot.
 
 use super::TimerWheel;
 use super::deadline_slot::{last_with_slot, level_of, slot_of, start_of, with_low};
@@ -167,8 +167,8 @@ impl TimerWheel {
         heap.map_or(Search::Over, |(heap, _)| Search::OnHeap(heap))
     }
 
-    /// Returns whether the timers fire in the order of their slots: no heap has any, and no slot is
-    /// drained.
+    /// Returns whether the timers fire in the order of their slots: no heap has a timer, and no
+    /// slot is being drained.
     #[inline]
     fn is_in_order(&self) -> bool {
         self.draining.is_none() && self.far.is_empty() && self.overdue.is_empty()
@@ -231,7 +231,8 @@ impl TimerWheel {
             .map_or(on_heaps, |(_, start)| start.min(on_heaps))
     }
 
-    /// Takes a timer that may be the earliest off its list or heap, and looks for the next one.
+    /// Takes a timer off its list or heap, and looks for the next one, because the timer may be the
+    /// earliest.
     #[inline(never)]
     pub(super) fn take_off_first(&mut self, spot: Spot) {
         self.take_off(spot);

@@ -26,7 +26,8 @@ impl Connection {
     }
 
     /// Sends the request, and receives its response. Returns the request's due time, or `None` if
-    /// the connection was made without a request. Until then, fails with `WouldBlock`.
+    /// the connection was made without a request. Fails with `WouldBlock` until the response is
+    /// complete.
     pub(super) fn talk(
         &mut self,
         stream: &mut EdgeStream,
@@ -71,7 +72,7 @@ fn length(received: &[u8]) -> io::Result<Option<usize>> {
     let length = fields.find(|(name, _)| name.eq_ignore_ascii_case("content-length"));
     match length.map(|(_, value)| value.trim().parse::<usize>()) {
         Some(Ok(body)) if head.starts_with("HTTP/1.1 2") => Ok(Some(body.saturating_add(end + 4))),
-        // The response has another status, or only the close would show its end.
+        // The status is not 2xx, or no valid content-length shows where the response ends.
         _ => Err(io::Error::other(head.lines().next().unwrap_or_default())),
     }
 }

@@ -135,7 +135,7 @@ impl Load {
             Err(error) if error.kind() == ErrorKind::WouldBlock => {}
             Err(error) => self.fail(Some(token), &error),
             Ok(due) => {
-                // An end that came with the response is not reported again.
+                // If the stream ended together with the response, its end is not reported again.
                 let is_readable = stream.is_readable();
                 self.ev.disarm(token, TIMEOUT);
                 self.idle.push_back(Some(token));

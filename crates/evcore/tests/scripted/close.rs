@@ -11,8 +11,8 @@ use crate::{
 
 type Report = fn(&Fixture, &[Token]);
 
-/// A loop that holds the accept lock and posts the events, because a listener is reported with
-/// them, and a loop without a listener.
+/// Two loops. One holds the accept lock and posts the events, because a listener is reported with
+/// them. The other one has no listener.
 fn fixtures() -> [(Fixture, Report); 2] {
     [
         (Fixture::locking(1), Fixture::report_before_listener),

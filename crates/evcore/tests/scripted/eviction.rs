@@ -63,7 +63,7 @@ fn an_event_of_a_listener_without_a_client_evicts_nothing_while_a_slot_is_free()
     let [mut fixture, _] = room_for(32);
     let idle: Vec<_> = (0..31).map(|_| fixture.join_idle()).collect();
     assert_eq!(turn_with_clients(&mut fixture), []);
-    // Without a free slot, the loop cannot find out whether a client waits.
+    // Without a free slot, the loop cannot find out whether a client waits, so it evicts.
     fixture.join();
     let oldest = [0, 1, 2].map(|at| Recorded::Evict(idle[at]));
     assert_eq!(turn_with_clients(&mut fixture), oldest);

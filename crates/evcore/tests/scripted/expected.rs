@@ -1,5 +1,5 @@
-//! The oracle of the random programs: the steps that a loop must still deliver, in plain maps and
-//! vectors.
+//! The oracle of `random_programs`: a model of the loop, in plain maps and vectors, which has the
+//! steps that the loop must still deliver.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -10,9 +10,11 @@ use evcore::{Budgets, Ready, Timer, Token};
 
 pub(crate) struct Idle {
     pub(crate) token: Token,
-    /// The time at which it became idle, rounded down to the beginning of an eighth of the grace.
+    /// The beginning of the eighth of the grace in which the connection became idle. The loop
+    /// measures idle times in eighths of the grace.
     since_ns: u64,
-    /// True if it became idle just before the shutdown, and the grace is not over.
+    /// True while the grace of a shutdown protects the connection, because it became idle just
+    /// before.
     waits: bool,
 }
 
@@ -20,8 +22,8 @@ pub(crate) struct Idle {
 pub(crate) struct Expected {
     /// Events of the last wait that are delivered directly.
     pub(crate) batch: HashMap<Token, Ready>,
-    /// Readiness that posted steps deliver: it was reported under the lock, left over, or posted by
-    /// the user.
+    /// Readiness that posted steps deliver: posts, events of a turn that holds the accept lock, and
+    /// events of a turn that was left early.
     pub(crate) posted: HashMap<Token, Ready>,
     /// Readiness that posted steps deliver in the next turn at the earliest.
     pub(crate) next: HashMap<Token, Ready>,
@@ -92,8 +94,9 @@ impl Expected {
         self.evictions_left = budgets.evictions;
     }
 
-    /// Chooses connections to evict by nginx's rule, without a free slot. With a free slot, the
-    /// loop finds out that no client waits, and chooses none.
+    /// Chooses connections to evict if a listener was reported and no slot is free: an eighth of
+    /// the idle ones, at least 1 and at most 32. With a free slot, the loop tries to accept, finds
+    /// no client, and evicts nothing.
     pub(crate) fn choose(&mut self, free: usize) {
         let wanted = std::mem::take(&mut self.knocked) && free == 0;
         let most = (self.idle.len() / 8).clamp(1, 32);

@@ -33,8 +33,8 @@ pub(crate) enum Recorded {
     Expired(Token, Timer),
     Woken,
     Evict(Token),
-    /// The loop called its member, which is
-    /// [recorded](crate::fake_member::FakeMember::record_in) here.
+    /// A call of the loop to its member, if the member
+    /// [records](crate::fake_member::FakeMember::record_in) its calls here.
     Member(Call),
 }
 
@@ -87,8 +87,8 @@ impl FakeBackend {
         })))
     }
 
-    /// Queues a wait that reports these events. If it has too little room, the waits that follow
-    /// report the rest.
+    /// Queues a wait that reports these events. If that wait has too little room, the waits that
+    /// follow report the rest.
     pub(crate) fn report(&self, events: Vec<(RawFd, Ready)>) {
         self.shared().outcomes.push_back(Outcome::Events(events));
     }

@@ -42,7 +42,10 @@ pub(crate) enum Call {
     StepDown,
     Notify(WorkerId),
     ClearNotifier,
+    /// The worker begins to rest (true): it sleeps without a limit, because its group meets no
+    /// client. False ends the rest.
     Rest(bool),
+    /// The worker wakes the other workers that rest.
     Rouse,
 }
 

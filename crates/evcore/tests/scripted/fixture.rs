@@ -51,7 +51,8 @@ impl Fixture {
         Self::built(listeners, |builder, _| builder.instruments(options))
     }
 
-    /// A loop with the settings of `build`. A shutdown gives no grace unless `build` sets one.
+    /// A loop with the settings of `build`. A shutdown evicts idle connections at once, unless
+    /// `build` sets a grace for the recently idle ones.
     pub(crate) fn built(
         listeners: usize,
         build: impl FnOnce(Builder, &FakeBackend) -> Builder,

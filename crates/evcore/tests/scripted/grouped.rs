@@ -1,4 +1,5 @@
-//! The listeners of a member of a group, and its calls to the group.
+//! The listeners of a member of a group, and the member's calls to the group. The *slack* is the
+//! number of connections by which a listening member may exceed the least loaded one.
 
 use std::time::Duration;
 
@@ -32,7 +33,7 @@ fn grouped_with(connections: u32, budgets: Budgets) -> (Fixture, FakeMember) {
     (fixture, member)
 }
 
-/// A worker with too many connections for the slack, which does not listen while another one leads.
+/// A worker above the slack. It does not listen, because another worker leads.
 fn away() -> (Fixture, FakeMember) {
     away_with(Budgets::default())
 }
@@ -177,7 +178,7 @@ fn a_refused_registration_steps_down_and_notifies_another() {
     notify(&mut fixture, &member);
     fixture.backend.fail_add_after(0);
     fixture.turn();
-    // The worker notifies in the same turn. Otherwise no worker might listen while it sleeps.
+    // The worker notifies in the same turn, so that it does not sleep while no worker listens.
     assert_eq!(member.calls(), [Call::StepDown, Call::Notify(other())]);
     for _ in 0..3 {
         fixture.turn();
@@ -527,7 +528,7 @@ fn a_worker_with_long_handlers_is_late_until_they_are_over() {
         };
         assert!(!blocks(50), "one long handler");
         assert!(blocks(50));
-        // The part of a turn before an update of the clock counts for that turn only.
+        // A turn includes the time before an update of the clock, but no later turn includes it.
         let short_turns = (0..100).take_while(|_| blocks(8)).count();
         assert!((70..100).contains(&short_turns), "{short_turns}");
     }

@@ -113,7 +113,7 @@ fn a_timer_is_late_by_what_passed_from_its_deadline_to_its_turn() {
     fixture.arm_ms(b, Timer::WRITE, 12);
     fixture.pass_ms(15);
     fixture.wait();
-    fixture.pass_ms(100); // its own turn's time stands still
+    fixture.pass_ms(100); // not counted: the time stands still in the timers' turn
     fixture.rest();
     let late = histograms(&mut fixture).timer_lateness_ns();
     assert_eq!(late.count(), 2);

@@ -69,7 +69,8 @@ fn an_update_by_a_timers_handler_adds_no_timer_to_its_turn() {
     fixture.pass_ms(LONG_MS);
     fixture.ev.timers().update_clock();
     fixture.arm_ms(tokens[0], Timer::READ, 0);
-    // The other timer of this turn still expires in it. Timers that have become due since do not.
+    // The other timer of this turn still expires in this turn. Timers that have become due by the
+    // update expire in the next turn.
     assert_eq!(fixture.rest(), [expired(1)]);
     assert_eq!(fixture.turn(), [expired(2), expired(0)]);
 }

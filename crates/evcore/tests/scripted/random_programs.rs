@@ -1,6 +1,7 @@
-//! Random programs against an oracle. Whatever the user does between steps, no step is stale.
-//! Everything that was reported, posted or armed is delivered exactly once, unless it is cancelled.
-//! Idle connections are evicted by the rule, and a shutdown ends in time.
+//! Random programs, each a sequence of actions of a loop's user, against an oracle. Whatever the
+//! user does between steps, no step is stale. Everything that was reported, posted or armed is
+//! delivered exactly once, unless it is cancelled. Exactly the connections that the oracle chooses
+//! are evicted, and a shutdown ends in time.
 
 use std::{
     collections::{HashMap, HashSet},

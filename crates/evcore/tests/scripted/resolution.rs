@@ -199,7 +199,7 @@ fn a_timer_that_rearms_itself_for_zero_expires_once_a_tick() {
 fn a_wait_is_shorter_by_the_time_that_the_handlers_took() {
     let mut fixture = resolved(10 * MS);
     fixture.turn();
-    fixture.time.advance(4 * MS); // its handlers
+    fixture.time.advance(4 * MS); // the time of the turn's handlers
     assert_eq!(timeout(&mut fixture), Some(6 * MS));
     fixture.time.advance(20 * MS);
     assert_eq!(timeout(&mut fixture), Some(Duration::ZERO));

@@ -353,7 +353,7 @@ fn halves_of_a_wait_in_any_order_lose_nothing() {
     assert_eq!(fixture.ev.prepare().unwrap().timeout, Some(Duration::ZERO));
     assert_eq!(fixture.rest(), [], "the turn has not begun");
     assert_eq!(fixture.ev.prepare().unwrap().timeout, Some(Duration::ZERO));
-    // `wait` makes a new plan, in place of the prepared one.
+    // `wait` repeats the first half of the wait.
     fixture.wait();
     assert_eq!(fixture.rest(), [readable(token)]);
     fixture.arm_ms(token, Timer::READ, 40);

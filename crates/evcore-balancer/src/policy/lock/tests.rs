@@ -1,4 +1,5 @@
-//! The lock policy, first by nginx's rule and then with a group.
+//! Tests the lock policy, first without a group (a crowded worker yields, as in nginx) and then in
+//! a group.
 
 use super::*;
 

@@ -1,4 +1,5 @@
-//! `Edge` and `Oneshot`, by the kernel or by masking; errors on the sides of the interest.
+//! `Edge` and `Oneshot`, by the kernel or by masking (the poller stops watching a reported side),
+//! and errors, which are reported on every side of the interest.
 
 use super::*;
 

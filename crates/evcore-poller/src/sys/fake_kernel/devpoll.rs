@@ -1,9 +1,10 @@
 //! `/dev/poll`, as in illumos' `usr/src/uts/common/io/devpoll.c` (`dpwrite`, `dp_pcache_poll` and
 //! `dpioctl`) and, for closes, in `sonode_fini` of its sockets.
 //!
-//! A call looks only at marked entries. A list as long as the limit of descriptors is refused, as
-//! in the manual page (illumos itself now shortens the list). The model leaves out drivers that
-//! never mark their entries.
+//! A call looks only at marked entries. A write marks the entry that it changes, and a driver marks
+//! it when the file becomes ready. (The model leaves out drivers that never do so.) A list as long
+//! as the limit of descriptors is refused, as in the manual page (illumos itself now shortens the
+//! list).
 
 use std::collections::BTreeMap;
 

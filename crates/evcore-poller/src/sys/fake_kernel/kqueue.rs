@@ -8,7 +8,7 @@
 //!   ([`Queue::collects_behind_receipts`]).
 //! - If a pipe was watched before its reader closed, its end is reported once in every mode, and
 //!   the knote is gone, because the close makes the knote a one-shot.
-//! - A signal ends only a call that would have waited, and after its changes were made.
+//! - A signal ends only a call that would have waited. The call has made its changes by then.
 //!
 //! The model has no threads, and no flags and filters that the backend does not use.
 
@@ -276,7 +276,7 @@ impl Kernel for FakeKernel {
     }
 }
 
-/// The conditions for which a filter looks at a file.
+/// Returns the conditions of a file that a filter reports.
 fn conditions(filter: Filter) -> c_short {
     match filter {
         Filter::Read => libc::POLLIN | libc::POLLRDHUP,

@@ -1,5 +1,5 @@
-//! Checks readiness that may be stale, by one `poll` when the batch is full, and by another at the
-//! end of a wait.
+//! Checks readiness that may be stale, by one `poll` when the unchecked events would fill the
+//! buffer, and by another at the end of a wait.
 
 use std::time::Duration;
 

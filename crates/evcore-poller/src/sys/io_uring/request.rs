@@ -17,7 +17,7 @@ pub(super) enum Request {
         fd: RawFd,
         /// Flags of poll.
         flags: u32,
-        /// True if each wake-up makes a completion, until one has no `more`.
+        /// True if each wake-up makes a completion. The last completion has `more` unset.
         multishot: bool,
         name: u64,
     },

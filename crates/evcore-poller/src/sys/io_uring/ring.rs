@@ -68,18 +68,18 @@ pub(super) struct Ring {
     /// The values that the kernel chose: lengths, and offsets into the queues.
     params: io_uring_params,
     shared: Shared,
-    /// A copy of the tail, which only this side writes.
+    /// A copy of the submission queue's tail, which the kernel does not write.
     submission_tail: u32,
     /// The number of the first completion that was not taken. The next call publishes this number.
     completion_head: u32,
-    /// The end of the completions when it was last read.
+    /// The tail of the completion queue, as it was last read.
     completion_tail: u32,
     #[cfg(test)]
     pub(super) calls: u32,
     /// The errors of the next calls, in reverse order.
     #[cfg(test)]
     pub(super) refusals: Vec<Errno>,
-    /// Number of times that no next ring can be opened.
+    /// Number of calls of `open_next` that will fail from now on.
     #[cfg(test)]
     pub(super) next_refusals: u32,
 }
@@ -232,8 +232,8 @@ impl Ring {
     }
 
     /// Waits without limit for a completion, and does deferred work. The submission queue must be
-    /// empty. Returns without a completion if the kernel refuses the call for now, because
-    /// [`enter`](Self::enter) repeats such a call.
+    /// empty. If the kernel refuses the call for now, this returns without a completion, and the
+    /// caller goes on with [`enter`](Self::enter), which repeats such a call.
     ///
     /// # Errors
     ///

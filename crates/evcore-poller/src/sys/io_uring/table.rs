@@ -28,7 +28,8 @@ pub(super) struct Table {
     /// Ids that need a request, because the registration is new or has changed.
     changed: Vec<u32>,
     /// Ids that need a request because theirs has ended. Their requests are made after those of the
-    /// changed ids, so that ready descriptors and refused ones alternate.
+    /// changed ids. Otherwise a `Level` that stays ready would complete first in each wait, and
+    /// could hide the error of a descriptor that the program changes before each wait.
     spent: Vec<u32>,
     // Invariant: the two lists have exactly the ids whose row is `listed`, each once.
     /// True if a multishot request has ended and its id was listed, since the last
@@ -47,15 +48,15 @@ pub(super) struct Row {
     /// The name of the id's request; [`NO_REQUEST`] if it has none.
     request: u64,
     pub(super) fd: RawFd,
-    /// The position of the id's event in the present batch, if there is one.
+    /// The position of the id's event among the events of this wait, if it has one.
     pub(super) position: u32,
     /// The interest in flags of poll. Zero if there is nothing to watch.
     pub(super) flags: u16,
     pub(super) mode: Mode,
-    /// True if the request goes on after a completion, so that each wake-up makes one.
+    /// True if the request goes on after a completion, so that each wake-up makes a completion.
     pub(super) is_multishot: bool,
-    /// True if an earlier multishot request of the id has ended, after the report of an edge or
-    /// with nothing to report.
+    /// True if a multishot request of the id has ended since the registration was made or changed.
+    /// The report of a `Level` or a `Oneshot` clears this.
     pub(super) has_ended: bool,
     /// True if the id needs a request.
     unarmed: bool,
@@ -154,8 +155,9 @@ impl Table {
     }
 
     /// Handles a request that has completed and ended while it was submitted. If an earlier
-    /// multishot request of its id has ended too, nothing can wake the file. The id then gets no
-    /// further request before its registration changes.
+    /// multishot request of its id has ended too, the file has no wait queue, so a further request
+    /// would end in the same way. The registration then rests: its id gets no further request
+    /// before the registration changes.
     pub(super) fn rest(&mut self, request: u64) {
         if let Some(id) = self.id_of(request) {
             if self.rows[id].has_ended {

@@ -65,8 +65,8 @@ fn keys(poller: &mut Poller, room: usize) -> Vec<u64> {
     events.iter().map(|event| event.key).collect()
 }
 
-/// Many more descriptors are ready than the completion queue holds, by their first evaluation and
-/// by wake-ups.
+/// Many more descriptors are ready than the completion queue holds. Their requests complete by
+/// wake-ups, or when they are submitted.
 #[test]
 fn an_overflow_of_the_completion_queue_loses_nothing() {
     for mode in MODES {
@@ -84,7 +84,7 @@ fn an_overflow_of_the_completion_queue_loses_nothing() {
             assert_eq!(keys(&mut poller, room), [], "nothing is ready");
             for round in 0..2 {
                 near.write_all(b"a").expect("write");
-                // Descriptors whose requests are made again may come before those that were woken.
+                // Waits may report a descriptor again before they have reported all others.
                 let mut found: Vec<_> = (0..3 * 500usize.div_ceil(room))
                     .flat_map(|_| keys(&mut poller, room))
                     .collect();
@@ -419,8 +419,8 @@ fn a_cancelled_request_ends_no_later_wait() {
     }
 }
 
-/// The `poll` that checks may be refused, because there are more entries than the limit of
-/// descriptors, or too little memory.
+/// The `poll` that checks readiness may be refused, because there are more entries than the limit
+/// of descriptors, or too little memory.
 #[test]
 fn a_failed_check_reports_what_the_wake_ups_claimed() {
     let Some(mut backend) = backend(8) else {

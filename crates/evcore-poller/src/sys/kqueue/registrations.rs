@@ -1,4 +1,5 @@
-//! For each id, the wanted state and the kernel's present state; and the kernel's reports.
+//! The table of registrations. For each id it has the wanted state, the kernel's present state, and
+//! the kernel's report that no wait has returned yet.
 //!
 //! The table has no queue of changes. A change is the difference between the wanted state and the
 //! kernel's present state, computed when a wait begins. So a change that was undone is left out,
@@ -26,8 +27,8 @@ pub(super) struct Table {
     news: Vec<u32>,
     /// Changes that drop strays: knotes without a registration, which have reported.
     // Invariant: empty when a wait has ended, because such a knote may be wanted again then. The
-    // same wait applies them. There is room for these changes, because each stray has taken the
-    // place of an event.
+    // wait that finds the strays also applies these changes. There is room for them, because each
+    // stray has taken the place of an event.
     strays: Vec<Change>,
 }
 
@@ -57,8 +58,8 @@ impl Table {
         self.begin(new).known = new.interest;
     }
 
-    /// Changes the wanted interest, and arms a one-shot again. Or enters a registration, and then
-    /// returns true.
+    /// Changes the wanted interest of a registration, and arms a one-shot again. Enters the
+    /// registration if it is new, and returns whether it is.
     pub(super) fn modify(&mut self, new: &Registration) -> bool {
         let row = self.rows.get_mut(new.id());
         // A registration may begin without a call, because its interest is empty.

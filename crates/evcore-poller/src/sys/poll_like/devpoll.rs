@@ -23,8 +23,8 @@
 //!   afresh.
 //! - If a file refuses to be watched, the write fails there; the entries before it are applied.
 //! - A write or a list that is longer than the limit of descriptors is refused (`EINVAL`).
-//! - Each call looks for ready entries from the one behind the last reported one on, so nothing
-//!   starves with a small buffer.
+//! - Each call starts its search for ready entries behind the entry that was reported last, so
+//!   nothing starves with a small buffer.
 //! - A forked child gets `EACCES` for each call. The poller refuses to work there anyway.
 //! - The device itself cannot be polled (`POLLERR`), so the backend does not return its descriptor.
 //!

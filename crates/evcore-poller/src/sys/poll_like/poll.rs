@@ -4,8 +4,8 @@
 //! The watches are a dense array of our own, which is passed to each call. A table by number holds
 //! the places in the array, so adding and removing (swap-remove) are O(1).
 //!
-//! - Each wait looks for ready entries from the one after the last reported one on, so nothing
-//!   starves with a small buffer.
+//! - Each wait starts its search for ready entries behind the entry that was reported last, so
+//!   nothing starves with a small buffer.
 //! - A number that was closed is reported (`POLLNVAL`). A number that was never open would be
 //!   reported in the same way. So `begin` checks that the number is open, and `add` refuses other
 //!   numbers, as it does on epoll.

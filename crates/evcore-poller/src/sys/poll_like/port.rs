@@ -3,16 +3,16 @@
 //!
 //! A watch is an association, which is one-shot: it ends when its event is delivered. So a
 //! descriptor that has reported is associated again just before the next wait. If it is ready then,
-//! the kernel queues an event at once, which makes it level-triggered. A descriptor that is removed
-//! in between costs no call, and one that is changed costs only the call of the change. An `Edge`
-//! whose sides have all reported is associated without flags, which still queues a hang-up.
+//! the kernel queues an event at once, so the reports are level-triggered. A descriptor that is
+//! removed in between costs no call, and one that is changed costs only the call of the change. An
+//! `Edge` whose sides have all reported is associated without flags, which still queues a hang-up.
 //! (illumos' sockets report errors as readiness, so an error is silent until the rearm.)
 //!
 //! The backend relies on these facts, from the manual pages and illumos' sources:
 //!
 //! - A port has one association per descriptor number. It ends when the number is closed, even if a
-//!   duplicate is open, and its queued event is dropped. So the cookie of an association is not
-//!   used.
+//!   duplicate is open, and its queued event is dropped. So the number identifies an association,
+//!   and its cookie (a value that its events carry) is not used.
 //! - Associating an associated descriptor replaces its flags, drops the queued event, and evaluates
 //!   the descriptor afresh.
 //! - Events come in the order in which they were queued, so nothing starves with a small buffer.

@@ -18,8 +18,8 @@ pub(super) struct Watch {
 #[derive(Debug, Default)]
 pub(super) struct Watches {
     rows: Vec<Row>,
-    /// The numbers of rows that may be due.
-    // Invariant: exactly those that are `is_listed`, each once.
+    /// The descriptor numbers of the rows that may be due (see `Row::is_due`).
+    // Invariant: it has exactly the rows that are marked `is_listed`, each once.
     pending: Vec<RawFd>,
     /// Number of watched descriptors, including the waker's.
     count: usize,
@@ -67,7 +67,8 @@ impl Watches {
         is_kept
     }
 
-    /// Makes the row of `fd` due, unless neither it nor the kernel has a watch.
+    /// Records whether the kernel may have a watch of `fd`. Makes the row of `fd` due if the row or
+    /// the kernel has a watch.
     pub(super) fn renew(&mut self, fd: RawFd, is_kept: bool) {
         let Some(row) = self.row(fd) else { return };
         row.is_kept = is_kept;

@@ -46,8 +46,8 @@ fn wait(select: &mut Select, capacity: usize) -> Vec<(u64, Ready)> {
 /// Numbers that no file of this process has, as if they had been closed. (Another test could open a
 /// really closed number again at any time.)
 fn unused() -> impl Iterator<Item = RawFd> {
-    // This descriptor makes the kernel's table reach beyond the numbers. (Linux does not write
-    // beyond its table, so watched bits there would be read as found.)
+    // This descriptor makes the kernel's table of descriptors reach beyond these numbers. (Linux
+    // does not write beyond its table, so watched bits there would be read as found.)
     let far = rustix::io::fcntl_dupfd_cloexec(std::io::stdin(), 1000);
     drop(far.expect("a duplicate"));
     (900..number_of(SIZE)).filter(|fd| is_open(*fd).is_err())

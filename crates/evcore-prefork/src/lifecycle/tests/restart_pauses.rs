@@ -6,7 +6,7 @@ use super::*;
 /// The bound on the time without a worker: the default of nginx's `accept_mutex_delay`.
 const UNSERVED_MAX: Duration = Duration::from_millis(500);
 
-/// Kills each worker as soon as it is started, for this time. Returns the time and slot of each
+/// For this time, kills each worker as soon as it is started. Returns the time and slot of each
 /// start.
 fn kill_all_for(server: &mut Fixture, time: Duration) -> Vec<(Instant, Slot)> {
     let (mut starts, end) = (Vec::new(), server.now + time);
@@ -41,8 +41,8 @@ fn workers_that_crash_at_once_do_not_make_the_master_spin() {
     for workers in [1, 2, 8, 64] {
         let mut server = Fixture::with_workers(workers);
         let starts = kill_all_for(&mut server, Duration::from_secs(60));
-        // At most two starts per second, those after each slot's own pauses, and the first ones are
-        // allowed.
+        // The limit allows two starts per second, and 12 for each slot: its first start, and the
+        // starts after its own pauses.
         assert!(starts.len() < 120 + 12 * workers, "{}", starts.len());
         for index in 0..workers {
             let own: Vec<_> = starts

@@ -12,8 +12,8 @@ use crate::server_process::MAIN_FLAG;
 /// The environment variable that holds the terminal's path.
 pub(crate) const TERMINAL: &str = "EVCORE_TEST_TERMINAL";
 
-/// Makes the terminal that the test has passed the controlling terminal of this process. The
-/// process is then in the foreground.
+/// Gives this process a controlling terminal, if the test has passed one. The process is then in
+/// the foreground.
 pub(super) fn take_if_passed() {
     let Some(path) = env::var_os(TERMINAL) else {
         return;

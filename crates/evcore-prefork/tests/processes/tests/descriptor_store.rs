@@ -59,8 +59,9 @@ fn ask_all(clients: &[TcpStream]) -> Vec<Option<Pid>> {
 
 /// Waits until a process sleeps, kills it, and waits until it has died.
 ///
-/// A worker marks a connection as idle after the last byte of an answer, and then sleeps. A killed
-/// worker could still read a request until it has died.
+/// A worker marks a connection as idle after the last byte of an answer, and then sleeps. So a
+/// worker that sleeps has marked all its idle connections. A killed worker could still read a
+/// request until it has died.
 fn kill(process: Pid) {
     let path = format!("/proc/{}/stat", process.as_raw_pid());
     let is = |state: &str| fs::read_to_string(&path).is_ok_and(|stat| stat.contains(state));

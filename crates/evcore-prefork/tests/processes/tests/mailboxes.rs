@@ -180,7 +180,7 @@ fn a_reload_keeps_all_clients() {
         let after = clients.ask_all();
         for (before, after) in before.iter().zip(&after) {
             let ((old_slot, old), (slot, new)) = (before.unwrap(), after.unwrap());
-            // Slots are numbered in rows of two.
+            // A generation has two slots with successive numbers, one for each index.
             assert_eq!(
                 slot % 2,
                 old_slot % 2,

@@ -260,7 +260,8 @@ impl Chunks {
         Head::has_only_holes(*head)
     }
 
-    /// Subtracts holes that are now before the front or behind the back of the list.
+    /// Subtracts from the count of holes those that are now before the front or behind the back of
+    /// the list.
     #[inline]
     pub(super) fn leave_holes(&mut self, chunk: u32, holes: u32) {
         *self.words.at_mut(word_of(chunk, HEAD)) -= holes * Head::ONE_HOLE;

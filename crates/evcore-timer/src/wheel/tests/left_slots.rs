@@ -1,4 +1,5 @@
-//! Slots that timers have left, which keep a chunk until they are reached.
+//! Slots whose timers have all left (were disarmed or moved). Such a slot keeps a chunk until the
+//! wheel reaches it.
 
 use super::*;
 

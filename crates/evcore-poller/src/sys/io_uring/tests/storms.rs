@@ -99,7 +99,7 @@ fn a_removal_in_a_storm_is_one_call() {
     }
 }
 
-/// The completion of a cancelled request waits in the overflow, but its file is released.
+/// The completion of a cancelled request waits outside of the full queue, but its file is released.
 #[test]
 fn a_removal_while_completions_overflow_closes_the_file() {
     for mode in [Mode::Level, Mode::Edge, Mode::Oneshot] {
@@ -146,8 +146,8 @@ fn ready_level_registrations_do_not_delay_others() {
     }
 }
 
-/// Each request is cancelled by its name. For one cancellation of all requests, the kernel would
-/// search from the start each time.
+/// Each request is cancelled by its name. To serve one cancellation of all requests, the kernel
+/// would search from the start for each request.
 #[test]
 fn a_drop_cancels_all_requests_in_few_calls() {
     for mode in [Mode::Level, Mode::Edge, Mode::Oneshot] {

@@ -1,4 +1,5 @@
-//! Files that nothing can wake. The kernel ends each request for such a file at once.
+//! Files that nothing wakes. Most of them have no wait queue. The kernel ends each request for a
+//! file without a wait queue at once.
 
 use rustix::{
     fs::{Mode as FileMode, OFlags},
@@ -67,7 +68,7 @@ fn an_edge_that_nothing_wakes_ends_no_later_wait() {
         let added = poller.add(&file.as_fd(), key, Interest::READ, Mode::Edge);
         added.expect("add");
     }
-    // A full batch leaves some files for the next wait.
+    // Each wait has room for one event, and leaves the other files for the next waits.
     let found: Vec<_> = (0..files.len())
         .flat_map(|_| keys(&mut poller, 1))
         .collect();

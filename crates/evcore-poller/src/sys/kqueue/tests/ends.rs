@@ -1,5 +1,5 @@
-//! The ends of the writing side: the program shuts the socket, or the peer or a pipe's reader is
-//! gone.
+//! The ways in which the writing side ends: the program shuts the socket, the peer is gone, or a
+//! pipe has lost its reader.
 
 use super::*;
 

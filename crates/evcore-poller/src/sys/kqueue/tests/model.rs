@@ -1,4 +1,4 @@
-//! Runs random programs, and checks the contract, as a few rules about the readiness of each file.
+//! Runs random programs, and checks the contract by a few rules about the readiness of each file.
 
 use proptest::prelude::*;
 
@@ -366,7 +366,7 @@ impl Run {
     }
 }
 
-/// The key has the id in the low half, and other bits in the high half, which must come back.
+/// The key has the id in the low half, and other bits in the high half. Events must have both.
 fn key(i: usize) -> u64 {
     (9 << 32) | i as u64
 }

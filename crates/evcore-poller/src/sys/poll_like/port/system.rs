@@ -1,6 +1,7 @@
 //! The calls of event ports.
 //!
-//! rustix has them too, but not the source of an event, and not the events that a failed call took.
+//! rustix has them too, but it returns neither the source of an event nor the events that a failed
+//! call took.
 
 #![allow(unsafe_code, reason = "the port's calls are made through libc")]
 

@@ -1,5 +1,5 @@
-//! Tests of the behaviour that only a port has: the errors of `port_getn`, and the ends of
-//! associations.
+//! Tests of the behaviour that only a port has: the errors of `port_getn`, and associations that
+//! end with a report, a removal or a close.
 
 use super::*;
 use Call::{Associate, Dissociate, Wait};
