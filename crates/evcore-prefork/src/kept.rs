@@ -39,7 +39,7 @@ impl Kept {
 }
 
 /// The function that hands on the connections that a store keeps.
-pub(crate) type HandOn<'a> = Box<dyn FnOnce(Kept) -> usize + 'a>;
+pub(crate) type HandOn<'a> = Box<dyn Fn(Kept) -> usize + 'a>;
 
 /// The connections of a worker that has died, as the hook [`on_kept`](crate::Supervisor::on_kept)
 /// gets them.

@@ -29,7 +29,7 @@
 
 use std::{
     io,
-    mem::{self, MaybeUninit},
+    mem::{self, ManuallyDrop, MaybeUninit},
     ops::RangeInclusive,
     os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd, RawFd},
     panic::{self, AssertUnwindSafe},
@@ -146,11 +146,13 @@ impl Store {
     /// Waits until the worker has ended, and hands on the connections that it has left. Does not
     /// return, because the caller's values are copies of the worker's.
     fn run(self, hand_on: HandOn<'_>) -> ! {
-        let handed_on = panic::catch_unwind(AssertUnwindSafe(|| self.keep(hand_on)));
+        // The numbers of descriptors that it has captured may belong to others when it returns.
+        let hand_on = ManuallyDrop::new(hand_on);
+        let handed_on = panic::catch_unwind(AssertUnwindSafe(|| self.keep(&**hand_on)));
         end(handed_on.is_err().into())
     }
 
-    fn keep(self, hand_on: HandOn<'_>) {
+    fn keep(self, hand_on: &dyn Fn(Kept) -> usize) {
         ignore_signals();
         // The name is only for people to read, so a failure does not matter.
         let _ = rustix::thread::set_name(c"descriptor store");

@@ -244,8 +244,9 @@ impl<'a> Supervisor<'a> {
     /// return how many of them the successor has taken. Then the store ends.
     ///
     /// `hand_on` is called in the store, with a copy of the worker's memory as it was when the
-    /// worker began. Descriptors that `hand_on` has captured are closed by then. `hand_on` should
-    /// give up after some time, because a worker that crashes again and again has no successor.
+    /// worker began. Descriptors that `hand_on` has captured are closed by then, so captured values
+    /// are not dropped. `hand_on` should give up after some time, because a worker that crashes again
+    /// and again has no successor.
     ///
     /// A store is a child of the master. It is killed if the master dies, or if the server stops
     /// and no other binary runs. It blocks all signals that can be blocked. While it waits, it uses
@@ -290,7 +291,7 @@ impl<'a> Supervisor<'a> {
     /// supervisor.run(work)?;
     /// # Ok::<(), evcore_prefork::Error>(())
     /// ```
-    pub fn descriptor_store(mut self, hand_on: impl FnOnce(Kept) -> usize + 'a) -> Self {
+    pub fn descriptor_store(mut self, hand_on: impl Fn(Kept) -> usize + 'a) -> Self {
         self.hand_on = Some(Box::new(hand_on));
         self.mailboxes()
     }

@@ -34,13 +34,31 @@ fn serve(workers: usize) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     listener.set_nonblocking(true).unwrap();
     println!("listens {}", listener.local_addr().unwrap());
+    let captured = OfTheMaster(process::id());
     let supervisor = logging(workers)
-        .descriptor_store(hand_on)
+        .descriptor_store(move |kept| {
+            let _ = &captured;
+            hand_on(kept)
+        })
         .on_kept(|worker, counts| println!("kept {} {counts}", super::name(worker)));
     super::run(supervisor, move |worker| {
         let listener = listener.try_clone().unwrap();
         Server::new(worker, listener).run()
     });
+}
+
+/// A value of the master, whose process id it has. A store must not drop its copy: if this were a
+/// descriptor, its number could be that of another one by then.
+struct OfTheMaster(u32);
+
+impl Drop for OfTheMaster {
+    fn drop(&mut self) {
+        assert_eq!(
+            process::id(),
+            self.0,
+            "it was dropped outside of the master"
+        );
+    }
 }
 
 /// Sends the connections to the successor, and if it dies, to the next one. Gives up after 20
