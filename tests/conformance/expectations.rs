@@ -2,12 +2,12 @@
 //!
 //! Each `match` lists all backends, so that a backend without an expectation does not compile.
 //!
-//! These backends have run: epoll (also with masked edges, which means that the poller emulates
-//! `Edge` and removes a reported side until `rearm`), `io_uring`, poll and select on Linux, and the
-//! simulator's backend. **Not run:** the expectations of kqueue, of event ports, of `/dev/poll`,
-//! and of poll and select on systems other than Linux. They come from the manual pages and the
-//! kernels' sources. The expectations of poll on macOS are incomplete, because macOS reports
-//! `POLLHUP` for the end of either side, even after the socket's own shutdown.
+//! These backends have run: epoll (also with masked edges), `io_uring`, poll and select on Linux,
+//! and the simulator's backend. Edges are *masked* if the poller emulates `Edge`: it does not watch
+//! a reported side until `rearm`. **Not run:** the expectations of kqueue, of event ports, of
+//! `/dev/poll`, and of poll and select on systems other than Linux. They come from the manual pages
+//! and the kernels' sources. The expectations of poll on macOS are incomplete, because macOS
+//! reports `POLLHUP` for the end of either side, even after the socket's own shutdown.
 
 use evcore_poller::{BackendKind, Interest, Ready};
 
@@ -183,8 +183,8 @@ impl Backend {
     }
 
     /// Returns whether the backend takes a reused descriptor number for its previous file. epoll
-    /// identifies files, and kqueue and event ports drop a number with its file. `/dev/poll` does
-    /// so only after a close that marks the entry, such as the close of a socket.
+    /// identifies files, and kqueue and event ports drop a number with its file. `/dev/poll` makes
+    /// the mistake only after a close that marks the entry, such as the close of a socket.
     pub(crate) fn confuses_reused_numbers(self) -> bool {
         match self {
             Self::Poll | Self::Select | Self::DevPoll => true,

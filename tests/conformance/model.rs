@@ -486,8 +486,8 @@ impl Scarce {
         let trace = self.fixture.now();
         let name = &self.fixture.name;
         let is_woken = mem::take(&mut self.is_woken);
-        // A simulation's backend keeps a wake until the poller calls the backend, which a wait does
-        // not do if refusals fill its buffer.
+        // A simulation's backend keeps a wake until the poller calls the backend. A wait whose
+        // buffer is full of refusals does not call it.
         if matches!(self.pairs[0].0, Socket::Real(_)) {
             assert_eq!(self.fixture.events.was_woken(), is_woken, "{name}: woken");
         }

@@ -44,7 +44,7 @@ pub(crate) trait Platform: fmt::Debug + Send + Sync {
     /// The true readiness of a socket for an interest, found without the poller under test.
     fn truth(&self, socket: &Socket, interest: Interest) -> Ready;
 
-    /// Calls `waker` at some time during `wait`.
+    /// Calls `waker.wake()` at some time during `wait`.
     fn wake_during(&self, waker: &Waker, wait: &mut dyn FnMut());
 
     /// Writes a byte into the first of a [late pair](Self::late_pair). The byte arrives at some

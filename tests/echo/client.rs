@@ -211,8 +211,8 @@ fn the_client_reconnects_after_the_server_closes_an_idle_connection() {
         drop(first);
         respond(&accept(&listener));
     });
-    // The error is the end of the idle connection. On a slow machine, it is instead the second
-    // request, if the client has sent that request before it read the end.
+    // The error is the end of the idle connection. On a slow machine, it may be the failure of the
+    // second request instead, if the client has sent that request before it read the end.
     let (requests, errors) = printed.requests_and_errors();
     assert!(requests >= 1.0 && errors == 1.0, "{printed:?}");
 }

@@ -31,7 +31,7 @@ use rustix::net::sockopt;
 /// More bytes than the kernel takes from a client while the server does not read.
 const LENGTH: usize = 16 << 20;
 
-/// If a server takes no more bytes for this time, it is assumed to wait until its client reads.
+/// Time after which a server that takes no more bytes is assumed to wait until its client reads.
 const STALLED: Duration = Duration::from_millis(200);
 
 fn start(idle_seconds: &str) -> Server {

@@ -24,9 +24,9 @@ pub(crate) enum Config {
     /// Each worker has a listener of its own, and the kernel spreads the clients over them.
     ReusePort,
     LeastLoaded,
-    /// No worker probes (a worker that does not listen tries the listeners once in a delay),
-    /// because the delay is long. After a death, another worker listens only because the parent
-    /// notifies it.
+    /// No worker probes, because the delay is long. (In a probe, a worker that does not listen
+    /// tries the listeners once. It does so once in each delay.) After a death, another worker
+    /// listens only because the parent notifies it.
     LeastLoadedNoProbe,
     /// A poller without exclusive wake-ups, so that workers near the least load share the lock.
     LeastLoadedLock,
@@ -85,9 +85,9 @@ impl Config {
             Self::Mutex | Self::MutexHandoff => Policy::mutex(),
             Self::Exclusive => Policy::exclusive(),
             _ => Policy::LeastLoaded {
-                // The slack is the number of clients that a listening worker may have more than the
-                // least loaded one. With the smallest slack, few clients make a worker stop
-                // listening.
+                // The slack is the number of clients by which a worker may exceed the least loaded
+                // one before it leaves clients to others. With the smallest slack, few clients make
+                // a worker stop listening.
                 slack: 1,
                 delay: DELAY,
             },

@@ -71,8 +71,8 @@ fn quit_closes_at_once_clients_idle_for_over_a_second() {
             server.signal(Signal::QUIT);
             assert!(long_idle.iter_mut().all(Client::is_closed));
             assert!(silent.iter_mut().all(Client::is_closed));
-            // If the server gave the long idle connections a second for a last request, the second
-            // of `recent` would be over now too, and its last request would fail.
+            // If the server waited a second for last requests of the long idle connections, it
+            // would also have closed `recent` by now, and the last request would fail.
             stops_listening(&server);
             let last = last_answer(&mut recent);
             let took = answered.elapsed();
@@ -130,9 +130,8 @@ fn quit_serves_the_next_request_after_a_response_under_way() {
             server.wait_for_status("it is being sent", |status| status.writing == 2);
             server.signal(Signal::QUIT);
             stops_listening(&server);
-            // The second for a last request begins when the worker has sent the end of the
-            // response, while the client still reads. So the measured time begins before the
-            // reading.
+            // The wait for a last request begins when the worker has sent the end of the response,
+            // while the client still reads. So the measured time begins before the reading.
             let answered = Instant::now();
             let response = client.response();
             assert!(!response.closes(), "it was begun before QUIT");

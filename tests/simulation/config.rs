@@ -117,7 +117,7 @@ impl Config {
             (Budgets::default(), Timers::Wheel)
         } else {
             // A wheel is not used here. It may return no timer although some are due (it pauses),
-            // and such a pause counts against the budget as a timer does.
+            // and such a pause uses up a part of the budget.
             (small(), [Timers::Tree, Timers::Heap][rng.index(2)])
         };
         let (policy, own_listeners) = policy(rng);

@@ -150,8 +150,8 @@ impl InvariantChecker {
 
     /// Checks an eviction: the connection must be the one that has been idle for the longest time.
     /// Connections that became idle in a shutdown have an order of their own, because they get no
-    /// grace: the time for a last request, which connections get if they became idle just before
-    /// the shutdown.
+    /// grace. (The grace is the time for a last request that connections get if they became idle
+    /// just before the shutdown.)
     pub(crate) fn check_evicted(&mut self, token: Token) {
         let since = self.entry(token).idle.take();
         let since = since.unwrap_or_else(|| panic!("{token} is evicted, and is not idle"));

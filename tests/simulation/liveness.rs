@@ -1,8 +1,8 @@
 //! Checks that some worker accepts soon while clients wait.
 //!
 //! A worker accepts at once, apart from its wake-up and the lag of a coarse clock. If workers share
-//! the accept lock without a group, or after a fault has harmed a worker, another worker may try to
-//! accept only after the delay of the policy.
+//! the accept lock without a group, or after a fault has harmed a worker, it may take the delay of
+//! the policy until another worker tries to accept.
 
 use std::time::Duration;
 

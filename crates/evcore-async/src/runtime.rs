@@ -57,8 +57,8 @@ impl Runtime {
 
 impl<L: Acceptor> Runtime<L> {
     /// Runs a future to its end, and meanwhile all tasks of the runtime. Tasks that have not ended
-    /// by then run on only during a later call. So the future of a server should not end while the
-    /// server stops gracefully: see [`shutting_down`](crate::shutting_down).
+    /// by then continue only during a later call. So the future of a server should not end while
+    /// the server stops gracefully: see [`shutting_down`](crate::shutting_down).
     ///
     /// The loop may have listeners of its own, but the clients that they accept are closed. To
     /// serve such clients, use an [`Executor`].

@@ -132,11 +132,11 @@ impl<S: Transport + Source> Stream<S> {
     /// loop's own listeners, and evicts it in a graceful shutdown. Use this call between two
     /// requests.
     ///
-    /// A task cannot move to another worker, so it ends before its connection moves. Its output is
-    /// the result of [`into_inner`](Self::into_inner) and the state of the connection as bytes. The
-    /// program adds both to its [`Connections`](evcore::Connections), from which `evcore-serve`
-    /// hands the connection over with its state. The other worker makes a new stream of the
-    /// connection.
+    /// A task cannot move to another worker, so it has to end before its connection moves. As its
+    /// output, let it return the result of [`into_inner`](Self::into_inner) and the state of the
+    /// connection as bytes. The program adds both to its [`Connections`](evcore::Connections), from
+    /// which `evcore-serve` hands the connection over with its state. The other worker makes a new
+    /// stream of the connection.
     ///
     /// # Errors
     ///

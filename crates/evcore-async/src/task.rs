@@ -16,7 +16,7 @@ use crate::join_error::JoinError;
 use crate::waker::TaskWaker;
 
 /// A task, which its slot and its handle share. A *spare* task has no future, and is kept for a
-/// later one.
+/// later future.
 pub(crate) struct Task {
     /// The future, and then its output; `None` in a spare task.
     future: RefCell<Option<Pin<Box<dyn TaskFuture>>>>,
@@ -96,8 +96,8 @@ impl Task {
         self.is_aborted.get()
     }
 
-    /// Drops the future. If the future is being polled, returns false, and the poll drops the
-    /// future when it ends.
+    /// Drops the future. If the future is being polled, returns false. `poll` then drops the future
+    /// at its end.
     pub(crate) fn abort(&self) -> bool {
         self.is_aborted.set(true);
         let Ok(mut future) = self.future.try_borrow_mut() else {

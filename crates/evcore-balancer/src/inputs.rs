@@ -208,7 +208,7 @@ impl GroupView {
 
 /// The leader of a worker group, as one member sees it.
 ///
-/// The leader must not stop listening before another member has become leader, or before the leader
+/// The leader must not stop listening until either another member has become leader, or the leader
 /// itself has stepped down. Every other member may stop at any time, because the leader listens.
 /// [`WorkerGroup`](crate::WorkerGroup) compares this with the Leader/Followers pattern.
 ///

@@ -161,8 +161,8 @@ impl Rebalance {
         }
         if moves.left > 0 {
             self.in_vain_since_ns = None;
-            // Connections leave only after their receiver has sent a greeting (the first message of
-            // a handover). So the receiver runs, and is not avoided any more.
+            // Connections leave only after their receiver has sent a greeting, its first message in
+            // a handover. So the receiver runs, and is not avoided any more.
             self.avoided.retain(|peer| self.given_to != Some(*peer));
         }
         let since_ns = self.in_vain_since_ns.unwrap_or(u64::MAX);

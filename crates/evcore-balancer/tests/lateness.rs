@@ -1,4 +1,5 @@
-//! A late worker (its turns were long repeatedly) in a group whose members share the accept lock.
+//! Tests a late worker (one whose turns were long repeatedly) in a group whose members share the
+//! accept lock.
 
 use evcore_balancer::{Coordinator, GroupMember, Load, Member, Policy, WorkerGroup, WorkerId};
 

@@ -16,13 +16,14 @@ const ADVICE: &str = "`evcore-bench counts --update` writes the new ones";
 /// Factor by which a count may exceed its limit, because versions of the C library differ a little.
 const MARGIN: f64 = 1.03;
 
-/// Number of attempts for a count above its limit. On a busy machine, a counted loop takes longer.
-/// More of its accept policy's delays end meanwhile, and the loop plans anew after each.
+/// Number of attempts for a count above its limit. On a busy machine, the delays of an accept
+/// policy pass while the loop is counted, so that the loop plans more often.
 const ATTEMPTS: usize = 3;
 
 /// Counts everything in the file, and prints each count with its limit.
 ///
-/// If `update` is true, the counts become the limits in the file, and no count is an error.
+/// If `update` is true, writes the counts into the file as the new limits. A count above its old
+/// limit is then not an error.
 ///
 /// # Errors
 ///

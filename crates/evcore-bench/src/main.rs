@@ -1,5 +1,5 @@
-//! Compares the project with similar libraries and servers (*peers*) in one run. It runs only on
-//! Linux.
+//! Compares the project with similar libraries and servers (*peers*) in one run. This program runs
+//! only on Linux.
 
 mod accept;
 mod client;

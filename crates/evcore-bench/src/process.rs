@@ -23,8 +23,8 @@ pub(crate) fn is_asleep(pid: u32) -> bool {
     stat(pid).map_or(true, |stat| !['R', 'D', 't'].contains(&stat.state))
 }
 
-/// Number of times that the process has gone to sleep: while it sleeps, one more than the number of
-/// its wakes.
+/// Number of times that the process has gone to sleep: the number of its wakes, plus one while it
+/// sleeps.
 ///
 /// A wait that finds an event at once does not count. Unlike strace, this costs the process
 /// nothing.

@@ -19,8 +19,8 @@ use std::{
 use evcore_handover::{Answer, Batch, Connection, Mailbox, Receiver, Sender};
 use mio::{Events, Interest, Poll, Token, unix::SourceFd};
 
-/// The version of the states. The first byte of a state is its kind. In a client's state, it is
-/// followed by the bytes that were received and are not answered yet.
+/// The version of the states. The first byte of a state is its kind. In a client's state, the bytes
+/// that were received and are not answered yet follow the kind.
 const STATE_VERSION: u32 = 1;
 const OF_LISTENER: u8 = b'L';
 const OF_CLIENT: u8 = b'C';
@@ -86,6 +86,8 @@ impl Server {
             for event in &events {
                 match event.token() {
                     LISTENER => self.accept()?,
+                    // A later event reports that the sender has closed its end of the mailbox.
+                    MAILBOX if receiver.is_some() => {}
                     MAILBOX => {
                         let mailbox = mailbox.as_mut().expect("it is registered");
                         receiver = mailbox.next_receiver()?;

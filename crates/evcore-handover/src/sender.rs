@@ -159,7 +159,7 @@ impl<D: Descriptor> Sender<D> {
         result.map(|()| count - connections.len())
     }
 
-    /// Sends a batch, and returns whether there was room. If there was no room, a batch is
+    /// Sends a batch, and returns whether there was room. If the result is false, another batch is
     /// outstanding, so an answer will come.
     fn send_batch(&mut self, batch: &[Connection<D>]) -> Result<bool> {
         if self.ledger.is_full() {

@@ -49,8 +49,8 @@ pub struct BodyReader {
     length: u64,
     /// The size of the chunk that begins after the current line.
     announced: u64,
-    /// The number of bytes so far that count as overhead: further digits of sizes, chunk extensions
-    /// and trailers. [`MAX_OVERHEAD`] limits it.
+    /// The number of bytes so far that count as overhead: the digits of a size beyond
+    /// `USUAL_SIZE_DIGITS`, chunk extensions and trailers. [`MAX_OVERHEAD`] limits it.
     overhead: usize,
 }
 

@@ -47,7 +47,7 @@ impl Buckets {
     /// Sets the counts to the sum of `earlier` and the histogram.
     ///
     /// For each bound, the histogram's buckets below the bound are read, up to the first bound that
-    /// no value exceeds. These are at most some 25,000 reads of a bucket in all.
+    /// no value exceeds. A call makes at most some 25,000 reads of a bucket.
     pub fn read(&mut self, histogram: &Histogram, mean: f64, earlier: &Self) {
         let count = histogram.count();
         let mut below = 0;

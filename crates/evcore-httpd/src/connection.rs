@@ -55,8 +55,8 @@ const MAX_LINGER_BYTES: usize = 4 * 1024 * 1024;
 ///    connections share.
 /// 4. [`release`](Self::release), at the end, gives back what the connection holds.
 ///
-/// Call [`handle_eviction`](Self::handle_eviction) only after 3, so that a request that has just
-/// arrived is served first. After an [`Abort`], only `release` follows.
+/// Call [`handle_eviction`](Self::handle_eviction) only after `poll_changes`, so that a request
+/// that has just arrived is served first. After an [`Abort`], only `release` follows.
 ///
 /// A connection reads only requests that it can serve. While a response is being sent or delayed,
 /// it does not receive, and further requests stay in the socket's receive buffer.

@@ -1,9 +1,9 @@
 //! The clients that wait in the backlogs of the listeners, as the kernel counts them.
 //!
 //! The kernel reports the backlogs of all listeners (`sock_diag`, as for `ss`). The listeners of
-//! this server are found among them by their addresses. A descriptor of the listener is not used.
-//! Each worker would inherit that descriptor, which would keep the port open while the worker
-//! stops.
+//! this server are found among them by their addresses. Descriptors of the listeners are not
+//! kept for this, because each worker would inherit them, and they would keep the ports open while
+//! the worker stops.
 
 #[cfg(target_os = "linux")]
 mod linux;

@@ -19,8 +19,8 @@ use crate::{
 
 pub struct Passed {
     listeners: Inherited,
-    /// True if a service manager has opened them, for this binary or for an older one. In that
-    /// case, the manager also removes the files of Unix sockets.
+    /// True if a service manager has opened the listeners, for this binary or for an older one. In
+    /// that case, the manager also removes the files of Unix sockets.
     by_manager: bool,
 }
 

@@ -25,7 +25,7 @@ pub use values::{AutoOr, LogLevel, Timers};
 
 use values::{MAX_WORKERS, affinity, component, milliseconds, number, on_or_off, poller, workers};
 
-/// The default of `--handover`: `on` on systems on which connections can move (Linux).
+/// The default of `--handover`: `on` if this system can move connections (Linux), else `off`.
 const HANDOVER: &str = match cfg!(any(target_os = "linux", target_os = "android")) {
     true => "on",
     false => "off",

@@ -48,8 +48,8 @@ struct Overload {
     log_from_ms: u64,
 }
 
-/// A timer of the server itself. One writes the buffered lines of the access log, another one
-/// closes files that are no longer used.
+/// A timer of the server itself. One such timer writes the buffered lines of the access log, and
+/// another one closes files that are no longer used.
 #[derive(Debug)]
 struct Background {
     token: Token,

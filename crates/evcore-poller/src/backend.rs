@@ -7,8 +7,8 @@
 //! - No descriptor is registered under two keys. A registration is removed when its interest
 //!   becomes empty, and added again when the interest is not empty any more (unless the backend
 //!   [`batches_changes`](Capabilities::batches_changes)).
-//! - If the backend has no `Edge`, a registration whose sides (reading, writing, priority data)
-//!   have all reported has an empty interest, and watches only its [ends](Registration::ends),
+//! - If the backend has no `Edge`, an `Edge` registration whose sides (reading, writing, priority
+//!   data) have all reported has an empty interest. It watches only its [ends](Registration::ends),
 //!   until a side is rearmed.
 //! - `add` and `remove` take effect in the next wait at the latest. `modify` is called just before
 //!   a wait.
@@ -239,6 +239,6 @@ pub trait Backend: fmt::Debug + Send {
     /// If the handle comes from a [`WakeChannel`](crate::WakeChannel), the poller drains the
     /// channel too, after a wait whose events fill the buffer, because the kernel may not have
     /// reached the waker. If the kernel has queued the channel's event by then, a later wait gets
-    /// that event, finds nothing to [drain](crate::WakeChannel::drain), and reports no other wake.
+    /// that event, finds nothing to [drain](crate::WakeChannel::drain), and reports no second wake.
     fn waker(&self) -> Waker;
 }

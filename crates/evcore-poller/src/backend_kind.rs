@@ -46,9 +46,9 @@ use std::fmt;
 ///    other side becomes ready.
 /// 3. An exclusive registration reports no `READ_CLOSED`: a read returns 0 bytes.
 /// 4. A change from an empty interest costs one call, which checks that the descriptor is open. (On
-///    kqueue only the first such change of a registration costs a call, and only once a
-///    `remove_before_close` was called or a removal has failed. That call drops what the kernel may
-///    still watch of an earlier registration.) `add` costs one call too, except on `io_uring`.
+///    kqueue only the first such change of a registration costs a call, and only after a
+///    `remove_before_close` or a failed removal. That call drops what the kernel may still watch of
+///    an earlier registration.) `add` costs one call too, except on `io_uring`.
 /// 5. A report without a `rearm` before the next wait costs one further call (on `/dev/poll`, an
 ///    entry of the next write). Errors are reported before `rearm`, too, but illumos' sockets
 ///    report an error as readiness.

@@ -203,8 +203,9 @@ impl Error {
         }
     }
 
-    /// Returns whether descriptors, memory or epoll's watches are exhausted for now.
-    /// `RING_MEMORY` does not count, because the limit that usually causes it stays.
+    /// Returns whether descriptors, memory or epoll's watches are exhausted for now. Too little
+    /// memory for an `io_uring` (`RING_MEMORY`) does not count, because the limit that usually
+    /// causes it stays.
     pub(crate) fn is_exhaustion(&self) -> bool {
         let Self::Os { source, call } = self else {
             return false;

@@ -151,11 +151,12 @@ impl Poller {
     ///
     /// Costs no system call now, and at most one in the next wait (two for an
     /// [exclusive](Mode::Exclusive) registration). If the change is undone before that wait, it
-    /// costs none, unless it has armed a `Oneshot` that had reported. If an `Edge` has another
-    /// interest in that wait, it reports everything that is ready. If the kernel refuses the
-    /// change, a wait reports an event with [`Ready::ERROR`](crate::Ready::ERROR). The registration
-    /// is then silent until the next `modify` or [`reregister`](Self::reregister) or, on a backend
-    /// without `Edge`, [`rearm`](Self::rearm).
+    /// costs none, unless it has armed a `Oneshot` that had reported. If the interest of
+    /// an `Edge` differs from that in the wait before, the `Edge` reports everything that is ready.
+    /// If the kernel refuses the change, a wait reports an event with
+    /// [`Ready::ERROR`](crate::Ready::ERROR). The registration is then silent until the next
+    /// `modify` or [`reregister`](Self::reregister) or, on a backend without `Edge`,
+    /// [`rearm`](Self::rearm).
     ///
     /// # Errors
     ///

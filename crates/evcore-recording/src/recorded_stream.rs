@@ -139,11 +139,12 @@ impl<C: Connector> Connector for RecordedConnector<C> {
             &address::to_bytes(address),
         );
         drop(shared);
+        let stream = connected?;
         Ok(RecordedStream {
             recorder: self.recorder.clone(),
             number: u32::try_from(result).unwrap_or_default(),
             filter: self.recorder.filter(),
-            stream: connected?,
+            stream,
         })
     }
 

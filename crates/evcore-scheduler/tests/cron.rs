@@ -168,7 +168,7 @@ fn cron_sleeps_once_between_two_runs() {
     let trace = fs::read_to_string(trace).unwrap();
     let sleeps = trace.matches("ETIMEDOUT").count();
     // There are fewer sleeps on a slow machine, where one run may stand for two missed times. There
-    // is one more if the program counts its last run after the scheduler's next sleep has begun.
+    // is one more if the program counts its last run after the scheduler's next sleep has ended.
     assert!((1..=RUNS + 1).contains(&sleeps), "{trace}");
     for call in ["nanosleep", "epoll", "select"] {
         assert!(!trace.contains(call), "{trace}");

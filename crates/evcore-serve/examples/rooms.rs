@@ -66,7 +66,7 @@ fn handle(step: Step, ev: &mut EventLoop, clients: &mut Connections<Client>) {
             let mut texts = Vec::new();
             let served = client.serve(stream, ev, &mut texts);
             ev.set_idle(token); // if the worker stops without a successor, the loop closes it
-            let texts = texts.iter(); // perhaps their sender has gone since
+            let texts = texts.iter(); // passed on even if their sender has gone since
             texts.for_each(|text| say(text, token, ev, clients));
             if served.is_err() {
                 clients.close(ev, token);

@@ -19,7 +19,7 @@ const LEAVING_MAX: usize = 4 * BATCH_CONNECTIONS_MAX;
 const ROOM_AFTER: Duration = Duration::from_millis(10);
 
 /// The least time from one channel to the next. It limits the number of channels if each receiver
-/// dies at once, or if each worker fails to watch its channel.
+/// is dropped at once, because its worker dies or cannot watch it.
 const CHANNEL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The departure of a worker's connections.

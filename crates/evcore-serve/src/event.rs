@@ -24,8 +24,8 @@ pub enum Event<'a> {
     Ready(&'a WorkerInfo),
     /// A worker could not be started. The start is tried again after a pause.
     StartFailed(&'a WorkerInfo, &'a io::Error),
-    /// A worker has ended, by a stop or unexpectedly. Its gauges on the scoreboards of its group are
-    /// set to 0 after this event.
+    /// A worker has ended, by a stop or unexpectedly. Its gauges on the scoreboards of its group
+    /// are set to 0 after this event.
     Exited(&'a WorkerExit),
     /// A worker with a [descriptor store](crate::Server::descriptor_store) has died. The counts are
     /// the numbers of the connections that the successor has taken, and of the connections that are

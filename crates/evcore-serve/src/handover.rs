@@ -147,8 +147,8 @@ where
         successor: impl FnOnce() -> Option<Successor>,
         timeout: Duration,
     ) -> Option<Duration> {
-        // Only `arrived` is checked, because connections may have come back since the program's
-        // last call of `next_arrival`.
+        // `back` is not checked, because connections may have come back since the program's last
+        // call of `next_arrival`.
         assert!(
             self.arrived.is_empty(),
             "connections have arrived: call `Worker::next_arrival` in each turn until it returns None"
@@ -187,7 +187,7 @@ where
         }
         match self.phase {
             // The shutdown begins after the program has taken these connections, so that idle ones
-            // get the grace that it gives to recently idle connections.
+            // get the grace that a shutdown gives to recently idle connections.
             _ if !self.back.is_empty() => None,
             Phase::Over { stop_by } => Some(stop_by.saturating_duration_since(now)),
             Phase::Serving | Phase::Leaving { .. } | Phase::Depositing { .. } => None,

@@ -157,9 +157,9 @@ impl Process {
         self.backend_with(capabilities)
     }
 
-    /// A [backend](Self::backend) whose capabilities do not depend on the seed. The poller emulates
-    /// the modes that the backend lacks by masking: it stops watching a side that was reported,
-    /// until the program answers the report.
+    /// A [backend](Self::backend) whose capabilities do not depend on the seed. If it lacks `Edge`
+    /// or `Oneshot`, the poller emulates this mode: it does not watch a reported side until the
+    /// program rearms the side (`Edge`) or modifies the registration (`Oneshot`).
     #[must_use]
     pub fn backend_with(&self, capabilities: Capabilities) -> impl Backend + use<> {
         SimBackend::new(self.sim.clone(), self.id, capabilities)

@@ -291,7 +291,7 @@ impl TimerWheel {
 impl TimerQueue for TimerWheel {
     #[inline]
     fn arm(&mut self, id: u32, deadline: u64) {
-        // This is the hot path. Calls that are not inlined are only its last steps, because saving
+        // This is the hot path. A call that is not inlined is always the last step, because saving
         // registers for a call would cost as much as all the rest.
         if deadline > self.plain_after && deadline <= self.reach {
             if let Some(node) = self.nodes.near_mut(id) {

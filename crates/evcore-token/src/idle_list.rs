@@ -140,8 +140,8 @@ impl IdleList {
     }
 
     /// Begins a shutdown. Returns the grace in nanoseconds if connections became idle within a
-    /// grace before `now_ns`, and `None` otherwise. While such connections wait for
-    /// [`end_grace`](Self::end_grace), a further call changes nothing.
+    /// grace before `now_ns` and wait for [`end_grace`](Self::end_grace), and `None` otherwise. A
+    /// further call changes nothing.
     pub fn begin_shutdown(&mut self, now_ns: u64) -> Option<u64> {
         if self.waiting.is_some() {
             return Some(self.grace_ns); // the shutdown has begun before
@@ -155,7 +155,10 @@ impl IdleList {
             self.remove_mark(mark);
         }
         let after = after?;
-        self.list.newer_than(after)?;
+        if self.list.newer_than(after).is_none() {
+            self.remove_mark(after);
+            return None;
+        }
         let before = (after + 1) % MARKS;
         self.add_mark(before);
         self.waiting = Some(SparedRange { after, before });
@@ -262,6 +265,17 @@ mod tests {
         list.end_grace();
         assert_eq!(evicted_at_once(&mut list), [0]);
         assert!(list.list.is_empty());
+    }
+
+    #[test]
+    fn after_a_shutdown_without_idle_connections_none_waits() {
+        let mut list = IdleList::with_expected(10, 1000);
+        list.touch(0, 0);
+        list.remove(0);
+        assert_eq!(list.begin_shutdown(100), None);
+        list.touch(1, 150);
+        assert_eq!(list.begin_shutdown(200), None);
+        assert_eq!(evicted_at_once(&mut list), [1]);
     }
 
     #[test]

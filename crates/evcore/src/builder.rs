@@ -113,9 +113,10 @@ impl<L: Acceptor> Builder<L> {
     /// Makes this worker a member of a group: `member` is a [`Member`](evcore_balancer::Member) of
     /// a [`WorkerGroup`](evcore_balancer::WorkerGroup). The group also has a policy.
     ///
-    /// [`Policy::LeastLoaded`] needs a member. Under [`Policy::Mutex`], a member whose own load is
-    /// much higher yields the lock to the member with the lowest load. For [`Policy::Mutex`] as in
-    /// nginx, the [handle](evcore_balancer::AcceptMutex::lock_handle) of a lock is enough.
+    /// [`Policy::LeastLoaded`] needs a member. Under [`Policy::Mutex`], a member whose load is well
+    /// above the lowest load yields the lock to the member with the lowest load. For
+    /// [`Policy::Mutex`] as in nginx, the [handle](evcore_balancer::AcceptMutex::lock_handle) of a
+    /// lock is enough.
     ///
     /// ```
     /// use evcore::{EventLoop, balancer::{Policy, WorkerGroup, WorkerId}};

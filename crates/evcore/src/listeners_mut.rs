@@ -111,8 +111,8 @@ impl<L: Acceptor> ListenersMut<'_, L> {
     ///
     /// # Panics
     ///
-    /// In debug builds, if the reports of `Moved::Taken` and `Moved::CameBack` exceed those of
-    /// `Moved::Left`.
+    /// In debug builds, if more connections are reported as `Moved::Taken` or `Moved::CameBack`
+    /// than were reported as `Moved::Left`.
     pub fn report_moved(&mut self, moved: Moved) {
         self.ev.accepting.coordinator.on_moved(moved);
     }

@@ -50,7 +50,7 @@ impl<L: Acceptor> EventLoop<L> {
     /// # ev.post(token, Ready::READABLE);
     /// ev.wait()?;
     /// while let Some(step) = ev.next_step() {
-    ///     // The token gets one step a turn, although each step posts it again.
+    ///     // The token gets one step a turn, although the program posts it again at each step.
     ///     assert!(matches!(step, Step::Ready(ready, _) if ready == token));
     ///     ev.post_next(token, Ready::READABLE);
     /// }

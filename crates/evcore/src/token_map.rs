@@ -9,7 +9,7 @@ use evcore_token::{SecondaryMap, Token};
 use crate::{acceptor::Acceptor, error::Result, event_loop::EventLoop};
 
 /// A map from the tokens of one [`EventLoop`] to values of the application, such as jobs, timers,
-/// or descriptors that are not streams. [`Connections`](crate::Connections) is one for streams.
+/// or descriptors that are not streams. [`Connections`](crate::Connections) is a map for streams.
 ///
 /// [`add`](Self::add) adds a value here and its descriptor to the loop, and [`close`](Self::close)
 /// removes both. A stale token never finds the value of a later one.

@@ -254,7 +254,8 @@ impl<L: Acceptor> EventLoop<L> {
         }
     }
 
-    /// Returns whether work was carried over to this turn, which then does not wait.
+    /// Returns whether there are posted steps, listeners to try, or requests of other threads. A
+    /// turn that begins with such work does not wait.
     #[inline]
     pub(crate) fn has_work(&self) -> bool {
         self.queued() | self.requests.pending() != 0

@@ -1,5 +1,5 @@
-//! Idle marks at each moment at which a worker may be killed. The marks show a descriptor store,
-//! the process that keeps the idle connections of a dead worker, which connections are idle.
+//! Idle marks at each moment at which a worker may be killed. A descriptor store, the process that
+//! keeps the idle connections of a dead worker, reads from the marks which connections are idle.
 //!
 //! The worker is the loop that ships, over real sockets, with a program that answers lines. After
 //! each call that may change a mark, the test reads the marks as a descriptor store would read them

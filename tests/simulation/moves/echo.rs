@@ -28,8 +28,8 @@ pub(crate) fn answer(name: &str, asked: u64, length: usize) -> Vec<u8> {
     format!("{name} {asked} {}\n", ".".repeat(length)).into_bytes()
 }
 
-/// The mailboxes of all workers: channels by which connections arrive, which the workers' parent
-/// keeps.
+/// The mailboxes of all workers, which the workers' parent keeps. A mailbox is a channel by which
+/// connections arrive.
 pub(crate) struct ParentMailboxes {
     /// The two ends of each worker's own mailbox, for sending and for receiving.
     slots: Vec<(SimDescriptor, SimDescriptor)>,

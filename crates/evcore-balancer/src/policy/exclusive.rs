@@ -5,9 +5,9 @@
 //! connections if each registered only once. A worker that registers again becomes the last in this
 //! order.
 //!
-//! A worker also registers again after the delay of the policy. If its group meets no client, the
-//! worker rests instead ([`Quiet`]): it listens without exclusive wake-ups and waits without a
-//! limit.
+//! A worker also registers again after the delay of the policy. If its group meets no client for
+//! some time, the worker rests instead ([`Quiet`]): it listens without exclusive wake-ups and waits
+//! without a limit.
 
 use std::{num::NonZeroU32, time::Duration};
 

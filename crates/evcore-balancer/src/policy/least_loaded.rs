@@ -81,8 +81,8 @@ enum State {
     /// It is alone in its group, and listens without exclusive wake-ups.
     Alone,
     /// The group is quiet, and this worker listens without exclusive wake-ups. A worker above the
-    /// limit accepts nothing. When a client ends its rest, the worker stops listening. After the
-    /// delay it probes, in case no other worker has accepted that client.
+    /// limit accepts nothing. When a client ends the rest of such a worker, it stops listening.
+    /// After the delay it probes, in case no other worker has accepted that client.
     Resting,
 }
 
@@ -184,8 +184,9 @@ impl LeastLoaded {
         let is_settled = match self.state {
             State::Out => inputs.load.is_full(),
             State::Away { .. } | State::Resting => true,
-            // A worker that is above the limit, and awaits no other, has just started to listen. In
-            // its next plan it stops or awaits another worker, so this plan does not stand.
+            // A worker that is above the limit, and awaits no other, has just started to listen. If
+            // its load stays the same, it stops or awaits another worker in its next plan. So this
+            // plan does not stand.
             State::Listening { .. } => !self.is_over_limit,
             // A worker that is alone syncs in each turn, because another worker may have joined.
             State::Alone | State::Probing { .. } => false,

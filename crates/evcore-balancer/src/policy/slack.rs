@@ -35,8 +35,8 @@ impl Slack {
 
     /// Number of connections that a worker may accept before it looks at the others again, because
     /// their loads change meanwhile. If no other worker has room, the number is four times the
-    /// slack. Otherwise it is the result of `room`, limited to the difference to the lowest load or
-    /// to the slack, whichever is more.
+    /// slack. Otherwise it is the result of `room`, but at most the larger of two numbers: the
+    /// difference from the lowest load, and the slack plus a sixteenth of that load.
     pub(crate) fn batch(self, load: Load, least: Option<Peer>) -> u32 {
         let Some(least) = least else {
             return self.times(4);

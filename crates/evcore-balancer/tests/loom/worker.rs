@@ -290,8 +290,8 @@ impl Worker {
 }
 
 impl Server {
-    /// Returns this worker's view of the group. Reads each cell that the other worker must have
-    /// written if the view is right.
+    /// Returns this worker's view of the group. Reads each cell that, according to this view, the
+    /// other worker must have written.
     fn seen(&self, slot: usize, view: GroupView) -> GroupView {
         if let Some(traces) = self.traces_of(1_usize.wrapping_sub(slot)) {
             if view.leader == Leader::Other {

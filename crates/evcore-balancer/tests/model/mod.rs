@@ -3,9 +3,9 @@
 //!
 //! When a client connects, the model wakes all workers that are registered without exclusive
 //! wake-ups. Of the workers with exclusive wake-ups, it wakes only the first that sleeps, in the
-//! order of registration. Workers before it in this order do not sleep, and find the client at
-//! their next wait. A registration reports the clients that wait already. A worker that finds no
-//! client when it runs continues to sleep, as in the kernel.
+//! order of registration. The workers before that one do not sleep, and find the client at their
+//! next wait. A registration reports the clients that wait already. A worker that finds no client
+//! when it runs continues to sleep, as in the kernel.
 //!
 //! Time is in microseconds. A wake-up takes 20 to 60 µs, an accept 5 µs, and the handlers of an
 //! accepted client 10 µs. A test that models a busy machine makes wake-ups longer.

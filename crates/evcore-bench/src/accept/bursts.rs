@@ -1,8 +1,8 @@
 //! Measures bursts: the first clients of an idle server connect all at once. The workers are on all
 //! CPUs.
 //!
-//! In a burst, connections are spread least evenly, because the workers still follow plans
-//! (decisions whether to accept) from before the burst, and the first worker that runs finds all
+//! In a burst, connections are spread least evenly, for two reasons. The workers still follow plans
+//! (decisions whether to accept) from before the burst. And the first worker that runs finds all
 //! clients before another one is awake.
 
 use std::io::{Read, Write};
@@ -69,9 +69,9 @@ fn burst(server: &Server, clients: usize) -> [f64; 2] {
     [even, each(server.sleeps() - before, clients)]
 }
 
-/// Runs `wrk`. Returns the number of connections that each worker has accepted. One connection more
-/// than requested is `wrk`'s own, and another one is from the check, at the start, that the server
-/// serves.
+/// Runs `wrk`. Returns the number of connections that each worker has accepted. In total, these are
+/// two more than `clients`: `wrk` opens one of them, and the check that the server has started
+/// opens the other.
 fn wrk(server: &Server, clients: usize) -> Result<Vec<u64>, String> {
     let mut wrk = Command::new("wrk");
     wrk.args([format!("-c{clients}"), "-d1s".to_owned()]);

@@ -71,8 +71,8 @@ fn kill_one(server: &Server) -> Duration {
     took
 }
 
-/// Stops the worker that would accept next until another worker has accepted a client, and returns
-/// that time. The worker stays stopped for at most [`STOPPED`].
+/// Stops the worker that would accept next, and returns the time until another worker has served a
+/// client. The stopped worker continues after that, at the latest after [`STOPPED`].
 fn stop_one(server: &Server) -> Duration {
     let stopped = next_to_accept(server);
     process::signal(stopped, Signal::STOP);

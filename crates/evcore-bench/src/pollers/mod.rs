@@ -77,7 +77,8 @@ fn pipes(peer: &Peer, pairs: &Pairs, active: usize, timers: bool, writes: usize)
 }
 
 /// Measures the cost of stopping and starting to watch one descriptor: first the changes alone, and
-/// then each change with a wait, which passes the change to the kernel.
+/// then each change with a wait, which passes the change to the kernel. The cost of a wait without
+/// a change is subtracted.
 fn toggles(run: &Run, peers: &[Peer], report: &mut Report) {
     let pairs = Pairs::open(1);
     let (times, now) = (run.scaled(TOGGLES), Some(Duration::ZERO));

@@ -193,8 +193,8 @@ fn a_malformed_batch_is_refused_whole_and_ends_the_channel() {
         send_raw(&channel, &bytes, fds);
         let error = receiver.receive().unwrap_err();
         assert!(error.to_string().contains(why), "{error}");
-        // The channel ends although the receiver lives. Before the end come a greeting, and a
-        // refusal if the message has a number.
+        // The channel ends although the receiver lives. Before the end come a greeting and, if the
+        // message has the number of a batch, a refusal.
         let mut answers = Vec::new();
         loop {
             let mut buffer = [0; 64];

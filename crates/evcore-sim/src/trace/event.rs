@@ -90,8 +90,8 @@ pub(crate) enum Event {
         process: u32,
         slot: usize,
     },
-    /// A worker begins or ends its rest, in which it sleeps without a limit because its group meets
-    /// no client.
+    /// A worker begins or ends its rest, in which it sleeps without a limit, because no client has
+    /// come to its group for some time.
     Rests {
         process: u32,
         rests: bool,

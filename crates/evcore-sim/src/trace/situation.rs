@@ -178,13 +178,16 @@ impl<'a> Situation<'a> {
             Event::Killed(process) => self.process_mut(process).activity = Activity::Dead,
             Event::Exited(process) => self.process_mut(process).activity = Activity::Exited,
             Event::ClientAdded(slot) => {
-                self.client_mut(slot);
-                let number = self.added;
-                self.added += 1;
-                *self.client_mut(slot) = Client {
-                    number,
+                self.fill_clients(slot);
+                let client = Client {
+                    number: self.added,
                     ..Client::default()
                 };
+                self.added += 1;
+                match self.clients.get_mut(slot as usize) {
+                    Some(earlier) => *earlier = client,
+                    None => self.clients.push(client),
+                }
             }
             _ => {}
         }
@@ -323,17 +326,22 @@ impl<'a> Situation<'a> {
         &mut slot_mut(&mut self.connections, id.connection()).ends[side(id)]
     }
 
-    /// The client in a slot. A client that was added before the recording began has the number of
-    /// its slot.
+    /// The client in a slot.
     fn client_mut(&mut self, slot: u32) -> &mut Client {
-        for number in (0..=slot).skip(self.clients.len()) {
+        self.fill_clients(slot + 1);
+        &mut self.clients[slot as usize]
+    }
+
+    /// Makes the clients of the first `slots` slots, if they were added before the recording began.
+    /// Each gets the number of its slot.
+    fn fill_clients(&mut self, slots: u32) {
+        for number in (0..slots).skip(self.clients.len()) {
             self.clients.push(Client {
                 number,
                 ..Client::default()
             });
+            self.added = self.added.max(number + 1);
         }
-        self.added = self.added.max(slot);
-        &mut self.clients[slot as usize]
     }
 
     fn process_mut(&mut self, process: u32) -> &mut Process {
@@ -429,4 +437,30 @@ fn slot_mut<T: Clone + Default>(list: &mut Vec<T>, index: u32) -> &mut T {
         list.resize(index + 1, T::default());
     }
     &mut list[index]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn numbers_after(slots: &[(bool, u32)]) -> Vec<u32> {
+        let mut recording = Recording::default();
+        for (is_added, slot) in slots {
+            let entry = match is_added {
+                true => Entry::Event(Event::ClientAdded(*slot)),
+                false => Entry::Detail(Detail::Left { client: *slot }),
+            };
+            recording.push(0, entry);
+        }
+        let clients = Situation::at_end(&recording).clients;
+        clients.iter().map(|client| client.number).collect()
+    }
+
+    #[test]
+    fn clients_have_different_numbers_whenever_the_recording_begins() {
+        let whole = [(true, 0), (true, 1), (true, 0), (true, 2)];
+        assert_eq!(numbers_after(&whole), [2, 1, 3]);
+        let late = [(false, 4), (true, 2), (true, 5)];
+        assert_eq!(numbers_after(&late), [0, 1, 5, 3, 4, 6]);
+    }
 }

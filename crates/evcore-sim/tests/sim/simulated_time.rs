@@ -162,7 +162,8 @@ fn monotonic_and_wall_clock_move_separately() {
     assert!(step != 0 && step.abs() <= 86_401, "{step}");
 }
 
-/// If the backend lacks a mode, the poller emulates it as a masked mode. The reports are the same.
+/// If the backend lacks a mode, the poller emulates it by masking, which means that it does not
+/// watch a reported side. The reports are the same.
 #[test]
 fn native_and_masked_modes_report_alike() {
     let mut epoll = Capabilities::default();

@@ -103,8 +103,8 @@ fn with_a_delay_of_zero_no_worker_spins() {
             fixture.time.advance(timeout);
             fixture.ev.wait_at_most(Some(timeout)).unwrap();
             assert_eq!(fixture.rest(), []);
-            // A probe, which looks for waiting clients, is one turn without a wait. Two in a row
-            // would be a spin.
+            // A probe, which looks for waiting clients, is one turn without a wait. Two such turns
+            // in a row would be a spin.
             let waited = timeout >= MS;
             assert!(waited || waited_before, "{case:?}");
             waited_before = waited;

@@ -1,5 +1,5 @@
-//! The oracle of `random_programs`: a model of the loop, in plain maps and vectors, which has the
-//! steps that the loop must still deliver.
+//! The oracle of `random_programs`: a model of the loop in plain maps and vectors. It has the steps
+//! that the loop must still deliver.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -14,7 +14,7 @@ pub(crate) struct Idle {
     /// measures idle times in eighths of the grace.
     since_ns: u64,
     /// True while the grace of a shutdown protects the connection, because it became idle just
-    /// before.
+    /// before the shutdown.
     waits: bool,
 }
 

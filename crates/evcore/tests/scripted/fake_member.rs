@@ -42,8 +42,8 @@ pub(crate) enum Call {
     StepDown,
     Notify(WorkerId),
     ClearNotifier,
-    /// The worker begins to rest (true): it sleeps without a limit, because its group meets no
-    /// client. False ends the rest.
+    /// The worker begins to rest (true): it sleeps without a limit, because its group has met no
+    /// client for some time. False ends the rest.
     Rest(bool),
     /// The worker wakes the other workers that rest.
     Rouse,

@@ -1,5 +1,6 @@
-//! The listeners of a member of a group, and the member's calls to the group. The *slack* is the
-//! number of connections by which a listening member may exceed the least loaded one.
+//! The listeners of a member of a group, and the member's calls to the group. The *slack* of
+//! `LeastLoaded` is the number of connections by which a member may exceed the least loaded one
+//! before it leaves new clients to others.
 
 use std::time::Duration;
 
@@ -178,7 +179,7 @@ fn a_refused_registration_steps_down_and_notifies_another() {
     notify(&mut fixture, &member);
     fixture.backend.fail_add_after(0);
     fixture.turn();
-    // The worker notifies in the same turn, so that it does not sleep while no worker listens.
+    // The worker notifies another one in the same turn, so that not all sleep without listening.
     assert_eq!(member.calls(), [Call::StepDown, Call::Notify(other())]);
     for _ in 0..3 {
         fixture.turn();
@@ -528,7 +529,7 @@ fn a_worker_with_long_handlers_is_late_until_they_are_over() {
         };
         assert!(!blocks(50), "one long handler");
         assert!(blocks(50));
-        // A turn includes the time before an update of the clock, but no later turn includes it.
+        // The part of a turn before an update of the clock counts for that turn only.
         let short_turns = (0..100).take_while(|_| blocks(8)).count();
         assert!((70..100).contains(&short_turns), "{short_turns}");
     }

@@ -2,8 +2,8 @@
 
 use super::*;
 
-/// Makes a worker with this many connections. Its group meets no client for 4,000 ms, so that it
-/// rests. The limit is 4 connections.
+/// Makes a worker with this many connections. Its group meets no client for 4,000 ms, so that the
+/// worker rests. The limit is 4 connections.
 fn resting(active: u32) -> LeastLoaded {
     let mut worker = worker();
     let quiet_ms = (0..=4_000).step_by(250);

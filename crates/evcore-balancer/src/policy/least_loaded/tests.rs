@@ -29,7 +29,8 @@ fn at(now_ms: u64, active: u32) -> Inputs {
 }
 
 /// Makes the inputs after a turn that accepted this many clients. If that turn accepted none, the
-/// policy lets the next turn accept fewer clients, because the worker may sleep before they come.
+/// policy lets the next turn accept fewer clients, because the view of the group may be old when
+/// they come.
 fn accepted(accepted: u32, now: Inputs) -> Inputs {
     Inputs { accepted, ..now }
 }
