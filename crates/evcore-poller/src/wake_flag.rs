@@ -42,8 +42,8 @@ pub(crate) trait Doorbell {
     fn notify(&self);
 
     /// Clears the doorbell, so that no wait sees it again. Returns the number of notifications
-    /// since the last call. A doorbell whose notifications are never left unread may return any
-    /// number above 0 in its place.
+    /// since the last call. If the notifications of a doorbell are never left unread, any number
+    /// above 0 may stand for one or more notifications.
     fn clear(&self) -> u64;
 }
 

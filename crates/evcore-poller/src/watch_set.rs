@@ -1,8 +1,9 @@
 //! The parts of one registration that a backend watches: the sides of its interest, and its ends
 //! (half-close, hang-up and error).
 //!
-//! If the kernel has no `Edge`, each side and each end is masked (not watched any more) separately
-//! once it was reported. So a hang-up is still reported if earlier data was not read.
+//! If the kernel has no `Edge`, a side or a half-close that was reported is masked (not watched any
+//! more), and the other parts are still watched. So a hang-up is still reported if earlier data was
+//! not read.
 
 use std::ops::{BitOrAssign, Sub};
 

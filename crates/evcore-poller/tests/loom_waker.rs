@@ -92,7 +92,7 @@ enum Watch {
     Level,
     /// Reports each write at most once, if there is something to read, as on epoll.
     Edge,
-    /// Reports each watch once, if there was something to read when the event was queued, as on
+    /// Reports once per watch, if there was something to read when the event was queued, as on
     /// event ports.
     OneShot,
 }

@@ -7,9 +7,9 @@
 //! queue, or the thread that queued the first value is about to wake it. A wake-up inside the lock
 //! would only make the receiver block on that lock.
 //!
-//! The receiver takes the whole queue and leaves its own empty one in its place. It holds the lock
-//! only for that swap, unless a drain was forgotten. Neither side allocates once both buffers have
-//! grown.
+//! The receiver takes the whole queue and leaves its own empty one in its place. To take, it holds
+//! the lock only for that swap, unless an earlier drain was leaked (`mem::forget`). Neither side
+//! allocates once both buffers have grown.
 //!
 //! A sender may wait for a place. It sets a flag and then looks for a place once more. The receiver
 //! frees places, and looks at the flag when its drain ends. A fence on both sides makes sure that

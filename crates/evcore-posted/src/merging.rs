@@ -14,8 +14,8 @@ use crate::sync::Mutex;
 /// Posts that wait for a loop, in the order in which their ids were first posted.
 ///
 /// A post belongs to a generation of its id. A later generation begins only after the earlier one
-/// has ended. So a post of a later generation replaces one of an earlier generation. If a post of a
-/// later generation waits, one of an earlier generation is dropped. Values of one generation merge.
+/// has ended. So a post replaces a waiting post of an earlier generation, and is dropped if a post
+/// of a later generation waits. Values of one generation merge.
 #[derive(Debug)]
 pub(crate) struct Merging<V> {
     waiting: Mutex<Waiting<V>>,

@@ -151,7 +151,7 @@ fn with_passed<T>(take: impl FnOnce(&mut Passed) -> T) -> Result<Option<T>> {
 }
 
 /// Takes all passed descriptors. The caller keeps them. It calls this function again only if no
-/// descriptors were passed, or after an error, because this function then takes no descriptor.
+/// descriptors were passed, or after an error. In both cases, this function has taken nothing.
 fn take_passed() -> Result<Option<Passed>> {
     let (Some(pid), Some(count)) = (env::var_os(LISTEN_PID), env::var_os(LISTEN_FDS)) else {
         return Ok(None);

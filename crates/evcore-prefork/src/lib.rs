@@ -37,9 +37,9 @@
 //! worker becomes ready.
 //!
 //! A worker that lived for a second or more is replaced at once. A worker that lived for less
-//! counts as crashed, and so does a failed start. After a crash, the replacement is started only
-//! after a pause. This pause is 100 ms after the first crash in a slot. It doubles with each
-//! further crash in a row, up to 10 s.
+//! counts as crashed, and so does a failed start. After a crash, a pause precedes the start of the
+//! replacement. For the first crash in a slot, the pause is 100 ms. It doubles with each further
+//! crash in a row, up to 10 s.
 //!
 //! While no worker serves, the pause is shorter: it begins at the last start of any worker, and
 //! lasts at most 500 ms. Here a worker serves from its start until it ends or gets a stop. So if

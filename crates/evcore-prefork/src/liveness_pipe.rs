@@ -130,8 +130,8 @@ impl ChildEnd {
 
 /// Returns whether this process is a worker whose master is gone. A signal handler may call it.
 ///
-/// The end of the master raises only one signal. So a check that shows nothing is repeated here,
-/// because no later signal would repeat it.
+/// The end of the master raises only one signal, so no later signal causes another check. Therefore
+/// this function itself repeats a check that shows nothing.
 pub(crate) fn parent_gone() -> bool {
     child_end().is_some_and(|end| is_gone(|| check(end), pause))
 }

@@ -37,8 +37,8 @@ pub enum Reload {
     Refused,
     /// No new workers are started, because no [slot](crate::Supervisor::slots) is free, and the old
     /// workers of three [generations](crate#reload) [do not end](crate::Supervisor::on_stuck). The
-    /// present workers are the fourth generation, and go on. If the present workers were stopped
-    /// (WINCH), this means that they do not end either.
+    /// present workers are the fourth generation, and go on. Or the present workers were stopped
+    /// (WINCH), and do not end either.
     ///
     /// A further HUP succeeds when all workers of one of the stopped generations have ended.
     Stuck,

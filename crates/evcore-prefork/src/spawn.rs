@@ -73,7 +73,7 @@ pub(crate) trait Child {
     /// self-pipe is written to instead.
     fn ready_fd(&self) -> Option<BorrowedFd<'_>>;
 
-    /// Returns the worker's end once it has ended. The master calls this until it returns the end.
+    /// Returns the worker's end once it has ended. The master calls this until it gets the end.
     fn try_wait(&mut self) -> Option<End>;
 
     /// Waits until the worker has ended, after `kill`. Does not wait for a thread.

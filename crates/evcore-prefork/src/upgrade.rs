@@ -127,8 +127,8 @@ fn is_new_binary() -> bool {
 /// after the first call.
 pub(crate) fn inherited_mailboxes() -> Result<Vec<OwnedFd>> {
     static TAKEN: AtomicBool = AtomicBool::new(false);
-    // A program that starts another one removes only `INHERITED` from its environment. So without
-    // `INHERITED`, the numbers in `MAILBOXES` are not for this process.
+    // A program that starts another one removes only `INHERITED` from the other one's environment.
+    // So in a process without `INHERITED`, the numbers in `MAILBOXES` are not for that process.
     if !is_new_binary() || TAKEN.load(Ordering::Acquire) {
         return Ok(Vec::new());
     }

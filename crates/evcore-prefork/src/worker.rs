@@ -235,8 +235,8 @@ impl Worker {
 
     /// The stop that was requested, if any.
     ///
-    /// A stop is never withdrawn, and changes only from graceful to fast. This costs only a load,
-    /// so you can call it in each turn of your loop.
+    /// A stop is never withdrawn, and changes only from graceful to fast. Call this in each turn of
+    /// your loop. It costs only a load.
     #[must_use]
     pub fn stop(&self) -> Option<Stop> {
         Stop::from_severity(match &self.link {

@@ -163,8 +163,8 @@ impl<K: Kernel> Kqueue<K> {
     /// Applies the changes and, if none was refused, waits for events and collects them.
     ///
     /// A refusal needs a place among the events. If places may run out, a separate call applies the
-    /// changes. The wait takes at most `room` events: an `Edge` or a `Oneshot` that did not fit
-    /// would be lost, because the kernel reports it only once.
+    /// changes. The wait takes at most `room` events, so that all of them can be reported, because
+    /// the kernel does not report an `Edge` or a `Oneshot` again.
     fn apply_and_wait(&mut self, room: usize, timeout: Option<Duration>) -> Result<Collected> {
         self.table.changes(&mut self.changes);
         let count = self.changes.len();
@@ -252,7 +252,8 @@ impl<K: Kernel> Backend for Kqueue<K> {
             return Err(refused);
         }
         if self.table.modify(new) && self.may_have_strays {
-            // The wait makes the knotes. This call drops strays. It fails for a filter without one.
+            // This call drops strays, and fails for each filter that has none. The wait makes the
+            // knotes.
             let _ = self.apply(drops(new.fd, id_of(new), Interest::BOTH));
         }
         Ok(())

@@ -1,5 +1,5 @@
-//! The system call `poll`, without rustix. An array of rustix holds borrowed descriptors, but the
-//! backends keep their arrays between waits, so these hold numbers.
+//! The system call `poll`, without rustix, whose array holds borrowed descriptors. The backends
+//! keep their arrays between waits, so the arrays hold numbers.
 
 #![allow(unsafe_code, reason = "poll takes descriptors by number")]
 

@@ -1,5 +1,6 @@
 //! The backend over kernels whose interface uses poll's flags: event ports, `/dev/poll`, and poll
-//! itself. The poller emulates `Edge` and `Oneshot` by masking: it stops watching a reported side.
+//! itself. The poller emulates `Edge` and `Oneshot` by masking: after a report, it stops watching
+//! the reported side of an `Edge`, or all sides of a `Oneshot`.
 //!
 //! A change goes at once into a table indexed by descriptor number ([`watches`]), and mostly
 //! reaches the kernel just before a wait. The trait [`Kernel`](kernel::Kernel) has the differences

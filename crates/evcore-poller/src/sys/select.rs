@@ -1,5 +1,6 @@
 //! The select backend, for every Unix except illumos and Solaris. It is level-triggered, and the
-//! poller emulates `Edge` and `Oneshot` by masking: it stops watching a reported side.
+//! poller emulates `Edge` and `Oneshot` by masking: after a report, it stops watching the reported
+//! side of an `Edge`, or all sides of a `Oneshot`.
 //!
 //! It watches only descriptors below 1024, and the cost of a wait grows with the highest of them.
 //! It reports that a read or a write does not block, and nothing else. The read or the write itself

@@ -54,8 +54,8 @@ pub(super) enum Kind {
 
 const KINDS: [Kind; 4] = [Kind::Port, Kind::DevPoll, Kind::Poll, Kind::Kqueue];
 
-/// The kernels without `Edge` and `Oneshot`. The poller emulates both modes by masking: it stops
-/// watching a reported side.
+/// The kernels without `Edge` and `Oneshot`. The poller emulates both modes by masking: after a
+/// report, it stops watching the reported side of an `Edge`, or all sides of a `Oneshot`.
 pub(super) const MASKING: [Kind; 3] = [Kind::Port, Kind::DevPoll, Kind::Poll];
 
 /// The kernels that may refuse a change.

@@ -1,5 +1,5 @@
-//! Checks readiness that may be stale, by one `poll` when the unchecked events would fill the
-//! buffer, and by another at the end of a wait.
+//! Checks readiness that may be stale. A call of `poll` does this when the unchecked events would
+//! fill the buffer, and when no more completions can be taken.
 
 use std::time::Duration;
 

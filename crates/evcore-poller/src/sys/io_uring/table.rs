@@ -28,8 +28,8 @@ pub(super) struct Table {
     /// Ids that need a request, because the registration is new or has changed.
     changed: Vec<u32>,
     /// Ids that need a request because theirs has ended. Their requests are made after those of the
-    /// changed ids. Otherwise a `Level` that stays ready would complete first in each wait, and
-    /// could hide the error of a descriptor that the program changes before each wait.
+    /// changed ids. Otherwise a `Level` that stays ready would come first in each wait, and could
+    /// hide the error of a descriptor that the program changes before each wait.
     spent: Vec<u32>,
     // Invariant: the two lists have exactly the ids whose row is `listed`, each once.
     /// True if a multishot request has ended and its id was listed, since the last

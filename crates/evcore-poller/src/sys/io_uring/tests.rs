@@ -65,8 +65,8 @@ fn keys(poller: &mut Poller, room: usize) -> Vec<u64> {
     events.iter().map(|event| event.key).collect()
 }
 
-/// Many more descriptors are ready than the completion queue holds. Their requests complete by
-/// wake-ups, or when they are submitted.
+/// Many more descriptors are ready than the completion queue has room for. Their requests complete
+/// by wake-ups, or when they are submitted.
 #[test]
 fn an_overflow_of_the_completion_queue_loses_nothing() {
     for mode in MODES {
@@ -419,8 +419,8 @@ fn a_cancelled_request_ends_no_later_wait() {
     }
 }
 
-/// The `poll` that checks readiness may be refused, because there are more entries than the limit
-/// of descriptors, or too little memory.
+/// The `poll` that checks readiness may be refused, because it has more entries than the limit of
+/// descriptors, or because there is too little memory.
 #[test]
 fn a_failed_check_reports_what_the_wake_ups_claimed() {
     let Some(mut backend) = backend(8) else {
