@@ -22,8 +22,10 @@ const DOC_TESTS: &str = "cargo test --workspace --no-fail-fast --doc";
 
 /// Variables with which a build also reports clippy's lints. They suffice, because `clippy-driver`
 /// compiles, too. `cargo clippy` would analyze everything once more, with all dependencies. Without
-/// incremental compilation, the first build takes a quarter less time.
-const LINTED: &str = "RUSTC_WORKSPACE_WRAPPER=clippy-driver CARGO_INCREMENTAL=0 ";
+/// incremental compilation, the first build takes a quarter less time. With one codegen unit for
+/// each crate, it takes another 4 % less.
+const LINTED: &str = "RUSTC_WORKSPACE_WRAPPER=clippy-driver CARGO_INCREMENTAL=0 \
+     CARGO_PROFILE_DEV_CODEGEN_UNITS=1 ";
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Share {

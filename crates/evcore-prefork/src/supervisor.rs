@@ -245,8 +245,8 @@ impl<'a> Supervisor<'a> {
     ///
     /// `hand_on` is called in the store, with a copy of the worker's memory as it was when the
     /// worker began. Descriptors that `hand_on` has captured are closed by then, so captured values
-    /// are not dropped. `hand_on` should give up after some time, because a worker that crashes again
-    /// and again has no successor.
+    /// are not dropped. `hand_on` should give up after some time, because a worker that crashes
+    /// again and again has no successor.
     ///
     /// A store is a child of the master. It is killed if the master dies, or if the server stops
     /// and no other binary runs. It blocks all signals that can be blocked. While it waits, it uses
