@@ -65,6 +65,16 @@ fn a_start_a_reload_and_a_stop_are_reported() {
     assert!(server.wait().success());
 }
 
+#[test]
+fn a_server_without_a_master_reports_its_stop() {
+    let manager = Manager::new("service-manager-alone");
+    let mut server = Server::from_command(manager.command(&["--workers", "0"]), 1);
+    manager.expect("READY", "1");
+    server.signal(Signal::TERM);
+    manager.expect("STOPPING", "1");
+    assert!(server.wait().success());
+}
+
 fn expect_reload(manager: &Manager) {
     assert_eq!(manager.next()["RELOADING"], "1");
     manager.expect("READY", "1");

@@ -203,6 +203,14 @@ fn term_makes_a_graceful_stop_fast() {
         server.signal(Signal::TERM);
         assert!(server.wait().success());
         assert_within("it stops", Duration::ZERO, asked);
+        let log = server.log();
+        let stops = log.lines().filter(|line| line.contains("the server stops"));
+        let stops: Vec<_> = stops.collect();
+        let expected = [
+            "httpd: the server stops after the requests under way",
+            "httpd: the server stops now",
+        ];
+        assert_eq!(stops, expected, "{setup:?}");
     }
 }
 

@@ -102,8 +102,7 @@ impl Events {
             Event::Failed(_, error) => log(format_args!("httpd: worker failed: {error}")),
             // `server` logs shortages itself, with its numbers and the time.
             Event::Shortage(..) => {}
-            // A stop was requested, so it needs no line.
-            Event::Stopping(_) => {}
+            Event::Stopping(_) => notice(format_args!("httpd: {event}")),
             event => log(format_args!("httpd: {event}")),
         }
     }

@@ -91,8 +91,10 @@ impl fmt::Display for Event<'_> {
             Self::Stuck(worker) => write!(f, "{worker} does not stop"),
             Self::Reload(reload) => write!(f, "reload: {reload}"),
             Self::Upgrade(upgrade) => write!(f, "{upgrade}"),
-            Self::Stopping(Stop::Graceful) => f.write_str("the server finishes, and stops"),
-            Self::Stopping(Stop::Fast) => f.write_str("the server stops"),
+            Self::Stopping(Stop::Graceful) => {
+                f.write_str("the server stops after the requests under way")
+            }
+            Self::Stopping(Stop::Fast) => f.write_str("the server stops now"),
             Self::NotNotified(error) => write!(f, "the service manager gets no report: {error}"),
             Self::Listener(worker, error) => write!(f, "worker {worker}: {error}"),
             Self::Shortage(worker, shortage) => write!(f, "worker {worker}: {shortage}"),

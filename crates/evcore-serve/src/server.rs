@@ -479,8 +479,8 @@ impl Server {
         let (timeout, on_event) = (setup.loops.stop_timeout, setup.loops.on_event);
         let ready = Arc::clone(&on_event);
         let info = supervised.info();
-        let worker = Worker::new(ev, supervised, timeout, on_event)
-            .proxy_protocol(setup.loops.proxy_protocol);
+        let worker = Worker::new(ev, supervised, timeout, on_event).reports_stops();
+        let worker = worker.proxy_protocol(setup.loops.proxy_protocol);
         let worker = worker.on_ready(move || ready(Event::Ready(&info)));
         work(worker).map_err(io::Error::other)
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use evcore::{Connections, EventLoop, Step, Token};
-use evcore_prefork::WorkerIndex;
+use evcore_prefork::{Stop, WorkerIndex};
 
 use crate::arrival::Arrival;
 use crate::awaited_headers::AwaitedHeaders;
@@ -29,6 +29,8 @@ pub struct Worker {
     awaited_headers: Option<Box<AwaitedHeaders>>,
     /// `None` once the worker is ready.
     on_ready: Option<Box<dyn FnOnce()>>,
+    /// The last stop that was reported. A supervisor reports all stops, so this is then the highest.
+    reported_stop: Option<Stop>,
 }
 
 impl Worker {
@@ -47,12 +49,19 @@ impl Worker {
             handover: None,
             awaited_headers: None,
             on_ready: Some(Box::new(|| {})),
+            reported_stop: Some(Stop::Fast),
         }
     }
 
     /// Sets the hook that is called when the first turn begins.
     pub(crate) fn on_ready(mut self, hook: impl FnOnce() + 'static) -> Self {
         self.on_ready = Some(Box::new(hook));
+        self
+    }
+
+    /// Makes this worker, which has no supervisor, report the stops of the server.
+    pub(crate) fn reports_stops(mut self) -> Self {
+        self.reported_stop = None;
         self
     }
 
@@ -147,7 +156,19 @@ impl Worker {
             None => supervised.stop_within(timeout),
         };
         if let Some(timeout) = stops_within {
+            self.report_stop();
             self.ev.shutdown(timeout);
+        }
+    }
+
+    fn report_stop(&mut self) {
+        let stop = self
+            .supervised
+            .stop()
+            .filter(|stop| Some(*stop) > self.reported_stop);
+        if let Some(stop) = stop {
+            self.reported_stop = Some(stop);
+            (self.on_event)(Event::Stopping(stop));
         }
     }
 
