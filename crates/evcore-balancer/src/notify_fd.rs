@@ -20,8 +20,11 @@ pub struct NotifyFd(imp::NotifyFd);
 impl NotifyFd {
     /// Makes a descriptor that is close-on-exec and non-blocking.
     pub(crate) fn new() -> io::Result<Self> {
-        let doing = format_args!("making {} that wakes a worker", imp::NAME);
-        imp::NotifyFd::new().map(Self).map_err(failed(doing))
+        let made = imp::NotifyFd::new().map(Self);
+        made.map_err(failed(format_args!(
+            "making {} that wakes a worker",
+            imp::NAME
+        )))
     }
 }
 

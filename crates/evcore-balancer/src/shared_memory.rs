@@ -54,8 +54,9 @@ impl<T: SharedContent> SharedSlice<T> {
                 MapFlags::SHARED,
             )
         };
-        let doing = format_args!("mapping {bytes} bytes of shared memory (mmap)");
-        let mapping = mapping.map_err(failed(doing))?;
+        let mapping = mapping.map_err(failed(format_args!(
+            "mapping {bytes} bytes of shared memory (mmap)"
+        )))?;
         Ok(Self {
             mapping: NonNull::new(mapping).expect("mmap returns an error, not null"),
             len,

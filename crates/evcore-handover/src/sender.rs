@@ -169,7 +169,7 @@ impl<D: Descriptor> Sender<D> {
         let entries = batch.iter().map(entry);
         wire::batch(&mut self.message, self.version, number, entries);
         let descriptors = batch.iter().flat_map(Connection::descriptors);
-        let descriptors: Vec<_> = descriptors.map(D::borrow).collect();
+        let descriptors: Vec<_> = descriptors.map(|one| one.borrow()).collect();
         match D::send(self.channel.borrow(), &self.message, &descriptors) {
             Ok(()) => Ok(true),
             Err(Unsent::Full | Unsent::KernelFull) if self.ledger.iter().next().is_some() => {

@@ -129,7 +129,7 @@ impl Events {
     }
 
     fn on_reload(&self, reload: Reload) {
-        let line = format_args!("httpd: reload: {reload}");
+        let line = format!("httpd: reload: {reload}");
         if reload == Reload::Done {
             self.scoreboard.count(Number::Reloads, 1);
         }
@@ -140,7 +140,7 @@ impl Events {
     }
 
     fn on_upgrade(&self, upgrade: &Upgrade) {
-        let line = format_args!("httpd: {upgrade}");
+        let line = format!("httpd: {upgrade}");
         match upgrade {
             Upgrade::Starting | Upgrade::Started(_) => notice(line),
             _ => log(line),

@@ -36,7 +36,7 @@ impl SlowTurnLog {
             format!(", the longest {took:?}: {kind:?}")
         });
         let longest = longest.unwrap_or_default();
-        let what = format_args!("turn {turn} took {took:?}, with {steps} steps{longest}");
+        let what = format!("turn {turn} took {took:?}, with {steps} steps{longest}");
         log_records(what, ev);
     }
 }

@@ -55,7 +55,7 @@ impl Page {
         let server = scoreboard.server();
         let uptime_ms = clock.monotonic_ms().saturating_sub(server.started_ms);
         self.family("httpd_build_info", "gauge", "The version; always 1.");
-        let version = format_args!("version=\"{}\"", env!("CARGO_PKG_VERSION"));
+        let version = concat!("version=\"", env!("CARGO_PKG_VERSION"), "\"");
         self.sample("httpd_build_info", version, 1);
         self.single(
             ("httpd_start_time_seconds", "gauge"),
@@ -82,7 +82,7 @@ impl Page {
         self.family(name, "gauge", "Open connections, by state.");
         for (worker, stats) in workers.iter().enumerate() {
             for (state, value) in stats.phases.named() {
-                let labels = format_args!("worker=\"{worker}\",state=\"{state}\"");
+                let labels = format!("worker=\"{worker}\",state=\"{state}\"");
                 self.sample(name, labels, value);
             }
         }
@@ -113,12 +113,12 @@ impl Page {
             let bounds = BOUNDS.iter().map(|(_, bound)| *bound).chain(["+Inf"]);
             for (bound, more) in bounds.zip(buckets.counts) {
                 count += more;
-                let labels = format_args!("worker=\"{worker}\",le=\"{bound}\"");
+                let labels = format!("worker=\"{worker}\",le=\"{bound}\"");
                 self.sample(format_args!("{name}_bucket"), labels, count);
             }
-            let labels = format_args!("worker=\"{worker}\"");
+            let labels = format!("worker=\"{worker}\"");
             let sum = Billionths(buckets.sum_ns);
-            self.sample(format_args!("{name}_sum"), labels, sum);
+            self.sample(format_args!("{name}_sum"), &labels, sum);
             self.sample(format_args!("{name}_count"), labels, count);
         }
     }
