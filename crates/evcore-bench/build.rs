@@ -7,7 +7,7 @@
 
 use std::env;
 
-/// The peers of one file, `c/NAME.c`, with the library that each needs.
+/// The peers that consist of one file, `c/NAME.c`, each with the library that it needs.
 ///
 /// libev also defines functions with libevent's names. The loader takes the first definition, so
 /// libevent comes first.

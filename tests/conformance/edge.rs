@@ -1,4 +1,5 @@
-//! `Mode::Edge`: one report per side, until a call fails with `WouldBlock` and the side is rearmed.
+//! `Mode::Edge`: one report per side (reading or writing), until a call fails with `WouldBlock` and
+//! the side is rearmed.
 
 use std::io::{Read, Write};
 

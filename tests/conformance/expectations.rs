@@ -4,10 +4,11 @@
 //!
 //! These backends have run: epoll (also with masked edges), `io_uring`, poll and select on Linux,
 //! and the simulator's backend. Edges are *masked* if the poller emulates `Edge`: it does not watch
-//! a reported side until `rearm`. **Not run:** the expectations of kqueue, of event ports, of
-//! `/dev/poll`, and of poll and select on systems other than Linux. They come from the manual pages
-//! and the kernels' sources. The expectations of poll on macOS are incomplete, because macOS
-//! reports `POLLHUP` for the end of either side, even after the socket's own shutdown.
+//! a reported side (reading or writing) until `rearm`. **Not run:** the expectations of kqueue, of
+//! event ports, of `/dev/poll`, and of poll and select on systems other than Linux. They come from
+//! the manual pages and the kernels' sources. The expectations of poll on macOS are incomplete,
+//! because macOS reports `POLLHUP` for the end of either side, even after the socket's own
+//! shutdown.
 
 use evcore_poller::{BackendKind, Interest, Ready};
 
@@ -51,7 +52,7 @@ pub(crate) enum Backend {
     DevPoll,
     Poll,
     Select,
-    /// The simulator's backend, in any of its shapes.
+    /// The simulator's backend, in any of its shapes (sets of features).
     Simulated,
 }
 

@@ -160,8 +160,7 @@ impl Fixture {
     }
 
     /// Polls for the end of a stream whose `Edge` registration has reported and was not rearmed. A
-    /// backend that reports ends in this case must report `end`, and may report the bits of
-    /// `perhaps`.
+    /// backend that reports such an end must report `end`, and may report the bits of `perhaps`.
     #[track_caller]
     pub(crate) fn expect_end(&mut self, key: u64, end: Ready, perhaps: Ready) {
         let trace = self.now();

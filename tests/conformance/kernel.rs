@@ -1,4 +1,5 @@
-//! The platform of this system's kernel.
+//! Implements `Platform`, the interface by which scenarios make pollers and sockets, over this
+//! system's kernel.
 
 use std::{
     io::Write,

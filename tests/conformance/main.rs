@@ -1,6 +1,6 @@
 //! One contract for all backends. Each scenario is a test for each backend of this system, and for
-//! the simulator's backend in each of its shapes. The path of the test names the backend and the
-//! scenario: `edge::poll::...`.
+//! the simulator's backend in each of its shapes (sets of features). The path of the test names the
+//! backend and the scenario: `edge::poll::...`.
 //!
 //! If backends may differ, `expectations.rs` has the expectations, and lists the backends that were
 //! never tested. `no_equivalent.rs` lists the scenarios that do not run over the simulator's

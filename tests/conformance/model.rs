@@ -98,7 +98,7 @@ struct Registered {
     wanted: Interest,
     /// The value of `wanted` at the last wait.
     settled: Interest,
-    /// The sides of an `Edge` that must be reported when they are ready.
+    /// The sides (reading, writing) of an `Edge` that must be reported when they are ready.
     due: Interest,
     /// The ways in which the stream has ended (half-close, hang-up, error) that an `Edge`
     /// registration has reported.
@@ -383,7 +383,8 @@ impl Registered {
         self.ended |= reported & (READ_CLOSED | WRITE_CLOSED | ERROR);
     }
 
-    /// The ends that are due. Each is due once, and no end is due after a hang-up or an error.
+    /// Returns the ways of ending (half-close, hang-up, error) that must be reported now. Each must
+    /// be reported once, and none after a hang-up or an error.
     fn due_ends(&self, ends: Ready) -> Ready {
         if self.ended.is_write_closed() || self.ended.is_error() {
             return Ready::NONE;

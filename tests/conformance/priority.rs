@@ -173,7 +173,8 @@ fn data_is_not_priority_data(fixture: &mut Fixture) {
     }
 }
 
-/// Backends differ: select does not report a hang-up without an interest in a side.
+/// Backends differ: select does not report a hang-up if the interest includes neither reading nor
+/// writing.
 fn a_hang_up_is_not_priority_data(fixture: &mut Fixture) {
     let everything = Interest::BOTH | Interest::PRIORITY;
     for mode in MODES {

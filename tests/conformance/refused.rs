@@ -14,7 +14,7 @@ use evcore_tests::{is_permitted, without};
 
 use crate::kernel::pair;
 
-/// A poller over epoll that watches a descriptor without data, and its other end.
+/// Two connected sockets without data, and a poller over epoll that watches the second.
 fn watching() -> (UnixStream, UnixStream, Poller) {
     let (near, far) = pair();
     let mut poller = Poller::with(BackendKind::Epoll).expect("epoll");

@@ -1,6 +1,6 @@
 //! Descriptors that were closed before they were removed from the poller, or whose numbers are
 //! reused, or whose duplicates are still open. If a wait gets only stale events, the poller
-//! rebuilds the set: it registers the present descriptors in a new one.
+//! rebuilds its set of watched descriptors: it registers the present ones in a new set.
 
 use std::{
     io::Write,

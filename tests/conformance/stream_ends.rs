@@ -212,7 +212,8 @@ fn the_users_own_shutdown_is_not_a_hang_up(fixture: &mut Fixture) {
     }
 }
 
-/// A socket that is registered for both sides. Both sides have reported, and neither was rearmed.
+/// A socket that is registered for reading and writing. Both have been reported, and neither was
+/// rearmed.
 fn unanswered(fixture: &mut Fixture) -> (Socket, Socket) {
     let (mut near, far) = fixture.pair();
     near.write_all(b"a").expect("write");

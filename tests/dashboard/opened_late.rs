@@ -1,4 +1,4 @@
-//! A page that is opened after something has happened.
+//! The dashboard's page, if it is opened after a worker was killed. The page must show the kill.
 
 use evcore_tests::{Server, eventually, signal_to};
 use rustix::process::Signal;

@@ -1,4 +1,4 @@
-//! Small screens, both colour schemes, and the keyboard.
+//! The dashboard's page on small screens, in both colour schemes, and with the keyboard.
 
 use evcore_tests::{Scheme, Screen, Server};
 

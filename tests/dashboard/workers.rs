@@ -1,4 +1,5 @@
-//! Numbers, bars and marks, while workers serve, die and are replaced.
+//! The dashboard's numbers, bars (one for each worker) and marks (of restarts and reloads), while
+//! workers serve, die and are replaced.
 
 use evcore_tests::{Server, eventually, signal_to};
 use rustix::process::Signal;

@@ -1,4 +1,5 @@
-//! The example of blocking work in a pool of threads: files, names, and a pool that is full.
+//! The example `offload`, in which a pool of threads reads files and resolves names. The pool may
+//! be full.
 
 use std::{
     fs::{self, File, OpenOptions},

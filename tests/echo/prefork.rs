@@ -115,7 +115,7 @@ fn prefork_echo_replaces_a_killed_worker() {
         count(&server, " serves") == WORKERS + 1
     });
     assert_eq!(count(&server, "ended unexpectedly: signal: 9 (SIGKILL)"), 1);
-    // The dead worker may have had the lock or the leadership.
+    // The dead worker may have held the accept lock, or may have been the worker that accepts.
     for _ in 0..10 {
         drop(served(&server));
     }

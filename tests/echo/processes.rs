@@ -1,4 +1,5 @@
-//! The example of signals and child processes as steps, with real processes that are killed.
+//! The example `processes`, in which signals and the ends of child processes are steps of the event
+//! loop. The tests kill real processes.
 
 use std::{
     io::{BufRead, BufReader},

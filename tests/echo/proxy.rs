@@ -126,8 +126,8 @@ fn through(sessions: &[[TcpStream; 2]], from: usize, act: impl FnOnce()) {
     }
 }
 
-/// There are more sessions than a batch (one message of the handover) holds, and some clients end
-/// their sides.
+/// There are more sessions than a batch (one message of the handover) holds, and some clients shut
+/// down their writing side.
 #[test]
 fn both_ends_of_a_session_move_at_reloads_and_an_upgrade() {
     let (upstream, mut proxy) = with_upstream(&[]);

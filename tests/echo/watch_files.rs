@@ -1,4 +1,4 @@
-//! The example `watch_files`: changes of files are steps.
+//! The example `watch_files`, in which changes of files are steps of the event loop.
 
 use std::{
     fs,

@@ -114,7 +114,7 @@ impl Config {
         self.uses_lock_policy().then_some(BackendKind::Poll)
     }
 
-    /// Returns whether each worker has a listener of its own. Then dead workers are replaced,
+    /// Returns whether each worker has a listener of its own. If so, dead workers are replaced,
     /// because no other worker can accept their clients.
     pub(crate) fn has_own_listeners(self) -> bool {
         self == Self::ReusePort

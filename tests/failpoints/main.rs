@@ -30,8 +30,8 @@ use failpoint::Fatal;
 use run::Run;
 
 /// Number of failpoints at which a serving worker dies. The worker would hit further failpoints
-/// without end. The first ones cover the start of a worker, its first clients, and its turns when
-/// it is full.
+/// without end. The first ones cover the start of a worker, its first clients, and its turns
+/// (iterations of its event loop) when it is full.
 const SERVING_MAX: u32 = if failpoint::INSIDE { 240 } else { 120 };
 
 /// The number of concurrent runs. A run mostly waits.

@@ -1,5 +1,5 @@
-//! The server of one run: two workers that echo, one of which dies or leaves, and the parent that
-//! releases it.
+//! The server of one run: two workers that echo, one of which dies or leaves, and the parent, which
+//! releases the lock and the membership of the dead worker.
 
 use std::{cell::Cell, process::ExitCode, time::Duration};
 
@@ -33,7 +33,7 @@ struct Shared {
     departure: AcceptMutex,
 }
 
-/// A line for each worker: the number of its clients, and of its turns.
+/// A line for each worker: the number of its clients, and of its turns (iterations of its loop).
 type Board = Scoreboard<2>;
 
 /// Serves until a signal stops the server. The first worker that hits `fatal` in this phase dies.

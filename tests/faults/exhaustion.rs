@@ -14,8 +14,8 @@ const IDLE_CLIENTS: usize = 150;
 /// The default of `--accept-delay`: a worker with room accepts within this time.
 const DELAY: Duration = Duration::from_millis(500);
 
-/// Pauses, delays and notifications cause fewer turns per second than this, in all workers
-/// together. A loop that spins makes far more.
+/// Pauses, delays and notifications cause fewer turns (iterations of the event loop) per second
+/// than this, in all workers together. A loop that spins makes far more.
 const TURNS_A_SECOND: f64 = 100.0;
 
 const SETUPS: [&[&str]; 8] = [

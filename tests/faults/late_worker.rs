@@ -1,4 +1,4 @@
-//! A worker whose turns are long gets few of the new clients.
+//! A worker whose turns (iterations of its event loop) are long gets few of the new clients.
 
 use std::{
     sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed},

@@ -1,5 +1,5 @@
-//! A group of idle workers does not wake up. It accepts the next client within the delay, even if
-//! all workers except one are suspended or killed.
+//! A group of idle workers does not wake up. It accepts the next client within the accept delay,
+//! even if all workers except one are suspended or killed.
 
 use std::{
     fs, thread,

@@ -1,5 +1,5 @@
-//! The examples of single crates in loops of other libraries: echo servers, a pool and a handover,
-//! as processes.
+//! The examples that use one crate of this project in the event loop of another library: echo
+//! servers, a pool and a handover. Each runs as a process.
 
 use std::{
     io::{self, BufRead, Read, Write},

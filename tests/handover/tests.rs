@@ -1,4 +1,5 @@
-//! The tests, and the clients of the server.
+//! Tests of connections that move to the successor of their worker, and the clients that the tests
+//! use.
 
 use std::{
     collections::BTreeSet,

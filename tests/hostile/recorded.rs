@@ -1,4 +1,5 @@
-//! `httpd --record` under clients of all kinds, and `evcore-replay` on its files.
+//! `httpd --record` under clients of all kinds, and `evcore-replay` on its files. A recording
+//! consists of turns, each of which is one iteration of the event loop.
 
 use std::{
     collections::BTreeMap,

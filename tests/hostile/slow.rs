@@ -1,8 +1,8 @@
 //! The cost of 2,000 slow clients for other clients: delay, and CPU time of the worker.
 //!
-//! The delay is counted in turns. All slow clients act while the worker is suspended by SIGSTOP,
-//! and then a request comes. When the worker continues, it must answer the request as soon as it
-//! has handled each earlier event once.
+//! The delay is counted in turns (iterations of the worker's event loop). All slow clients act
+//! while the worker is suspended by SIGSTOP, and then a request comes. When the worker continues,
+//! it must answer the request as soon as it has handled each earlier event once.
 //!
 //! For the CPU time, a server with the slow clients and one without them get the same requests, in
 //! alternating rounds. Before each request to either server, one slow client acts, so that the

@@ -1,4 +1,4 @@
-//! The command line: options, and errors of one line.
+//! The command line of `httpd`: its options, and its errors, each of which is one line.
 
 use std::{
     os::{fd::OwnedFd, unix::net::UnixStream},

@@ -148,7 +148,8 @@ fn each_metric_has_a_row_with_its_type_and_its_help() {
         let mut rows = rows.filter(|row| row[0].trim_matches('`') == name);
         let row = rows.next().unwrap_or_else(|| panic!("{name} has no row"));
         assert_eq!(row[1], kind, "{name}");
-        // Other rows refer to the fields of the status, or explain their labels.
+        // Only a row with `worker` as its single label has the help as its meaning. A row with
+        // other labels, or without any, has a text of its own.
         if row[2] == "`worker`" {
             let help = help.trim_end_matches('.');
             assert!(row[4].eq_ignore_ascii_case(help), "{name}: {row:?}: {help}");

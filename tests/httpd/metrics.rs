@@ -75,7 +75,8 @@ fn metrics_have_the_counts_of_the_status_page() {
         eventually(
             "all 20 timers and more than 20 turns are in the histograms",
             || {
-                // A worker reads its histograms in a turn, so each worker needs another turn.
+                // A worker reads its histograms in a turn (an iteration of its event loop), so each
+                // worker needs another turn.
                 for client in &mut clients {
                     assert_eq!(client.get("/").status, 200);
                 }

@@ -130,14 +130,14 @@ impl Manager {
         command
     }
 
-    /// Number of descriptors in the store under names that begin with this.
+    /// Number of descriptors in the store whose names begin with `name`.
     fn count(&self, name: &str) -> usize {
         let kept = self.kept.lock().expect("nobody panicked");
         let named = kept.descriptors.iter();
         named.filter(|(other, _)| other.starts_with(name)).count()
     }
 
-    /// Waits until the store has this many descriptors under names that begin with this. A server
+    /// Waits until the store has `count` descriptors whose names begin with `name`. A server
     /// removes a name and stores it again by two messages, which this test may read late on a busy
     /// machine.
     fn wait_for(&self, name: &str, count: usize) {
@@ -414,7 +414,9 @@ fn a_start_without_a_handover_closes_the_connections_that_wait() {
 
 #[test]
 fn a_store_without_room_for_mailboxes_closes_idle_connections() {
-    // The listener takes the first place, so at most one end of the only worker's mailbox has room.
+    // The listener takes the first place in the store. The only worker's mailbox (the channel by
+    // which it gets connections) has two ends, each of which takes a place. So at most one end has
+    // room.
     for max in [0, 1, 2] {
         let manager = Manager::new("restart-full", max);
         let server = manager.start(&["--workers", "1"]);

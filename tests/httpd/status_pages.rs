@@ -23,7 +23,8 @@ fn status_sums_over_all_workers() {
         let status = loop {
             asked += 1;
             let status = Status::parse(asker.get("/status").text());
-            // The other worker publishes its counters at the end of its turn.
+            // The other worker publishes its counters at the end of its turn (an iteration of its
+            // event loop).
             if settled(&status, asked) || asked == 100_000 {
                 break status;
             }
@@ -240,7 +241,8 @@ fn the_counters_of_a_worker_begin_at_its_start() {
     for option in ["--workers", "--threads"] {
         let server = Server::start(&[option, "1"]);
         let mut sums = [0.0; 3];
-        // A later worker gets an earlier worker's line of the scoreboard.
+        // A later worker gets an earlier worker's line of the scoreboard (the shared memory in
+        // which workers publish counters).
         for reloads in 1..=4 {
             let mut client = server.connect();
             for _ in 0..REQUESTS {

@@ -1,4 +1,5 @@
-//! The table of calls: `calls.md`.
+//! The table `calls.md`: the system calls of the server, the errors that are injected, and the
+//! losses that each may cause.
 
 use std::{fmt, sync::OnceLock};
 
@@ -34,7 +35,7 @@ pub(super) struct Row {
     pub(super) file: Option<FileKind>,
     /// Number of first calls of each process that are left out.
     pub(super) after: usize,
-    /// The names of the errors. Without a name, no error is injected.
+    /// The names of the errors. If the list is empty, no error is injected.
     pub(super) errors: Vec<String>,
     /// The losses that each phase may have; `None` if no error is injected in it.
     losses: [Option<Allowed>; 3],

@@ -59,7 +59,8 @@ fn connections_are_even_within_a_second_of_a_replacement() {
             let page = server.try_status_json().expect("a page");
             page["handed_over"] == page["arrived"] && is_balanced(&opens(&page))
         });
-        // A giver may go on until it is at the mean. A stopped worker takes no more connections.
+        // A worker that gives connections away may go on until it has as many as the mean. A
+        // stopped worker takes no more connections.
         signal_to(killed, Signal::STOP);
         eventually("it is stopped", || process_state(killed) == Some('T'));
         let open_there = clients_of(killed, server.address().port());

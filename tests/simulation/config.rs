@@ -1,4 +1,4 @@
-//! The configuration of the server, which the seed chooses.
+//! The configuration of the server. The seed of the simulation chooses it.
 
 use std::time::Duration;
 
@@ -48,8 +48,9 @@ enum Timers {
 }
 
 impl Config {
-    /// All faults. Some seeds lack clock jumps, so that lateness can be checked. Some lack the
-    /// faults of workers, so that liveness can be checked without exceptions.
+    /// A configuration with all faults. Some seeds lack clock jumps, so that lateness can be
+    /// checked. Some lack the faults of workers, so that liveness can be checked without
+    /// exceptions.
     pub(crate) fn faulty(rng: &mut Rng) -> Self {
         let mut faults = Faults::all();
         if rng.below(2) == 0 {
@@ -100,7 +101,8 @@ impl Config {
         Self::roomy(Faults::lossless(), rng)
     }
 
-    /// After a quarter of the steps the turn is abandoned. There is room for every client.
+    /// After a quarter of the steps, the worker abandons its turn: it waits again before it has
+    /// taken the other steps. There is room for every client.
     pub(crate) fn abandoning(rng: &mut Rng) -> Self {
         let faults = Faults::none().with(Fault::AbandonedTurn, Probability::one_in(4));
         Self::roomy(faults, rng)

@@ -1,4 +1,4 @@
-//! The invariants of every turn.
+//! Invariants that must hold in every turn (iteration of the event loop) of the server.
 //!
 //! The server under test reports its calls to the loop, and each step is checked against them.
 
@@ -11,8 +11,8 @@ const NS_PER_MS: u64 = 1_000_000;
 /// Maximum time by which a wait may end late, because a woken worker does not run at once.
 const WAKE_LATENCY_MAX: Duration = Duration::from_millis(1);
 
-/// Maximum number of turns until a post by a handle is delivered. It is above 1, because batches
-/// may be small and waits may be interrupted.
+/// Maximum number of turns until a step that was posted through a handle is delivered. It is above
+/// 1, because batches may be small and waits may be interrupted.
 const REMOTE_POST_TURNS_MAX: u64 = 20;
 
 #[derive(Debug)]
@@ -35,7 +35,7 @@ pub(crate) struct InvariantChecker {
 pub(crate) enum Precision {
     /// A timer fires in the first turn in which it is due, and a wait ends when a timer is due.
     Full,
-    /// Only the turn of a timer can be checked, because the clock jumps during waits.
+    /// Only the turn in which a timer fires can be checked, because the clock jumps during waits.
     Turns,
     /// The lateness of timers and waits cannot be checked, because the clock is coarse.
     None,

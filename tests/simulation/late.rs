@@ -125,8 +125,9 @@ fn run(sim: &Sim) -> (Workers<Echo>, Vec<ScriptHandle>) {
     (workers, clients)
 }
 
-/// Without exclusive wake-ups, the late worker may hold the accept lock in its first two long
-/// turns, and then gets more clients. The other workers share the rest evenly.
+/// Without exclusive wake-ups, the late worker may hold the accept lock in its first two long turns
+/// (iterations of its event loop). In that case it gets more clients. The other workers share the
+/// rest evenly.
 #[test]
 fn a_late_worker_gets_few_of_the_clients() {
     check("a_late_worker_gets_few_of_the_clients", 0..200, |sim| {

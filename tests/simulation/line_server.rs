@@ -88,14 +88,15 @@ struct Request {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Method {
     Now,
-    /// The answer follows a post for this turn.
+    /// The answer comes in a step that the server posts for this turn (iteration of the loop).
     Post,
     /// The answer follows a post for the next turn.
     PostNext,
     /// The answer follows a post by a handle, as from another thread.
     Handle,
     Timer,
-    /// The answer comes at once, after another connection was replaced by a new one in its slot.
+    /// The answer comes at once, after another connection was replaced by a new one at the same
+    /// index.
     Replace,
     /// No answer comes, and the connection is closed.
     Close,

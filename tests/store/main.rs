@@ -1,5 +1,6 @@
-//! Clients of `httpd` whose worker dies, with descriptor stores. An idle client sees no close, and
-//! is answered on the same connection.
+//! Clients of `httpd` when their worker dies. A descriptor store is a process that keeps the idle
+//! connections of such a worker, so an idle client sees no close, and is answered on the same
+//! connection.
 
 #![cfg(target_os = "linux")]
 

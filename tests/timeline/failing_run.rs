@@ -1,4 +1,4 @@
-//! The page of a simulated run that fails.
+//! The page about a simulated run that fails: an HTML report, which the tests open in a browser.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! The pages of the flight records that `httpd` logs, and of a worker's recording.
+//! HTML pages that are drawn from the flight records (the last events of the loop) that `httpd`
+//! logs, and from a worker's recording.
 
 use std::process::Command;
 

@@ -1,4 +1,4 @@
-//! A page in a browser.
+//! The page of a timeline in a browser, with the calls that the tests need.
 
 use std::fs;
 
@@ -35,7 +35,7 @@ impl Page {
         text.as_str().expect("an element").to_owned()
     }
 
-    /// The names of the lanes, from top to bottom.
+    /// The names of the lanes (the rows of the picture), from top to bottom.
     pub(crate) fn lanes(&mut self) -> Vec<String> {
         let names = "return [...document.querySelectorAll('#lanes li')].map((it) => it.innerText)";
         let names = self.browser.run(names);

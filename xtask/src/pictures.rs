@@ -1,5 +1,5 @@
-//! The pictures of ARCHITECTURE.md: a turn, and the crates. `tidy` checks that the files are up to
-//! date.
+//! The pictures of ARCHITECTURE.md: a turn (an iteration of the event loop), and the crates. `tidy`
+//! checks that the files are up to date.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -1,4 +1,4 @@
-//! The loop that is lent to a future while it is polled.
+//! The loop that an executor lends to a future while it polls the future.
 //!
 //! The poll of a future has no argument for the loop, so the loop is lent through a variable of the
 //! thread. A closure that is passed to [`with`] calls no future, no waker and no destructor of the
@@ -22,7 +22,8 @@ std::thread_local! {
     static ENTERED: Cell<u64> = const { Cell::new(0) };
 }
 
-/// The calls that futures make to a loop, whatever the type of its listeners.
+/// The calls that futures make to a loop, whatever the type of its listeners. To *post* a token
+/// means to make the loop yield a step with that token.
 pub(crate) trait Lent {
     /// The executor that lends the loop: an `Rc<Shared>`.
     fn executor(&self) -> &dyn Any;

@@ -1,4 +1,4 @@
-//! The tasks of a loop that the program drives.
+//! An executor, which polls tasks on an event loop that the program itself runs step by step.
 
 use std::fmt;
 use std::future::Future;
@@ -16,7 +16,8 @@ use crate::shared::{Panic, Shared};
 use crate::spawn::Refused;
 use crate::stuck::Watch;
 
-/// Polls tasks on a loop that the program drives by steps.
+/// Polls tasks on a loop that the program drives by steps, such as events, expired timers and
+/// accepted clients, which `EventLoop::next_step` returns one after another.
 ///
 /// Pass every step of the loop to [`on_step`](Self::on_step), which returns the steps that the
 /// program handles. So a program that handles steps may use an asynchronous library, and an

@@ -1,4 +1,4 @@
-//! The result of blocking work.
+//! A job, which is blocking work that a thread does for a task, and its result.
 
 use std::any::Any;
 use std::task::Waker;

@@ -12,14 +12,15 @@
 //!
 //! # How it works
 //!
-//! A task is a token without a descriptor. A sleep is a token with a timer. A stream is a token
-//! with a descriptor, and with the wakers of the tasks that read and write. The executor keeps
-//! tasks, sleeps and streams in one table by token. A step of the loop wakes tasks or polls them.
+//! An `evcore::Token` identifies a thing that the loop handles. A task is a token without a
+//! descriptor. A sleep is a token with a timer. A stream is a token with a descriptor, and with the
+//! wakers of the tasks that read and write. The executor keeps tasks, sleeps and streams in one
+//! table by token. A step of the loop wakes tasks or polls them.
 //!
 //! Tasks that are woken on the loop's thread while the executor polls a future, handles a step or
-//! runs [`Executor::enter`] are polled in the order of their wake-ups, many in one step of the
-//! executor's token. A task that is woken otherwise is polled in the step of its own token. If the
-//! loop has instruments, every task is polled in the step of its own token.
+//! runs [`Executor::enter`] are polled in the order of their wake-ups. One step of the executor's
+//! own token polls many of them. A task that is woken otherwise is polled in the step of its own
+//! token. If the loop has instruments, every task is polled in the step of its own token.
 //!
 //! Dropping a future removes its tokens from the loop. Only the token of one sleep is kept, for the
 //! next sleep. If a future is dropped outside the runtime, its tokens are removed in the next step

@@ -1,4 +1,4 @@
-//! Accepting, one client at a time.
+//! A listener, which accepts one client at a time when a task awaits one.
 
 use std::cell::Cell;
 use std::fmt;

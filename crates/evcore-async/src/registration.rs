@@ -1,4 +1,5 @@
-//! A token that is not a connection, and ends with its future.
+//! A registration: a token of the loop that is not a connection, and that ends when its owner (such
+//! as a future) is dropped.
 
 use std::io;
 use std::rc::Rc;

@@ -6,8 +6,9 @@ use std::collections::VecDeque;
 
 use evcore::Token;
 
-/// The tasks of an executor that are due. One posted step, the step of the runner's token, polls
-/// many of them, because a posted step takes longer than most polls.
+/// The tasks of an executor that are due. To poll them, the executor *posts* a token of its own,
+/// the *runner*: it makes the loop yield a step with that token. This one step polls many tasks,
+/// because a posted step takes longer than most polls.
 pub(crate) struct RunQueue {
     /// The identity of the executor: a nonzero number that is unique in the process.
     pub(crate) id: u64,
@@ -21,7 +22,8 @@ pub(crate) struct RunQueue {
     /// Number of tasks that still run before the main future (of `Runtime::block_on`), because they
     /// were due when it was woken.
     before_main: Cell<usize>,
-    /// The latest turn in which the runner had a step, and the number of polls left in that turn.
+    /// The latest turn (iteration of the loop) in which the runner had a step, and the number of
+    /// polls left in that turn.
     turn: Cell<u64>,
     polls_left: Cell<usize>,
 }

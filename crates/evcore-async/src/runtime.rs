@@ -1,4 +1,4 @@
-//! An executor with its loop.
+//! A runtime: an executor together with an event loop of its own.
 
 use std::fmt;
 use std::future::Future;
@@ -122,8 +122,8 @@ impl<L: Acceptor> Runtime<L> {
     ///
     /// # Errors
     ///
-    /// [`Refused`] with the future, at the [limit](Executor::set_tasks_max) of tasks, or if all
-    /// tokens of the loop are in use.
+    /// [`Refused`] with the future, if there are as many tasks as the
+    /// [limit](Executor::set_tasks_max), or if all tokens of the loop are in use.
     #[track_caller]
     pub fn spawn_local<F: Future<Output: 'static> + 'static>(
         &mut self,

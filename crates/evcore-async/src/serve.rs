@@ -1,4 +1,4 @@
-//! The clients of a worker of `evcore-serve`, as tasks.
+//! Serves the clients of a worker of `evcore-serve`, each in a task of its own.
 
 use std::future::Future;
 use std::panic::Location;

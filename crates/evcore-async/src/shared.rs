@@ -1,5 +1,5 @@
-//! The state that an executor shares with the futures that it polls: a slot for each of their
-//! tokens.
+//! The state that an executor shares with the futures that it polls: a *slot* (the state of one
+//! token) for each of their tokens.
 //!
 //! No slot is borrowed while a future, a waker or a destructor of the application runs. A loop is
 //! *lent* while the code of a future may use it (see `context`).
@@ -29,8 +29,8 @@ use crate::waker::{MainWaker, Remote, TaskWaker};
 /// meanwhile.
 const CALLS_MAX: u32 = 128;
 
-/// Maximum number of polls from the run queue in a turn, the same as the default of
-/// `Budgets::posted`.
+/// Maximum number of polls from the run queue in a turn (one iteration of the loop), the same as
+/// the default of `Budgets::posted`.
 const POLLS_MAX: usize = 256;
 
 /// Maximum number of bytes that hyper receives in one call.
@@ -122,8 +122,9 @@ impl Shared {
     }
 
     /// Removes a token from the loop, and then drops the owner of its descriptor. If the loop is
-    /// not lent, token and owner wait as an orphan, which wakes no task; after the executor was
-    /// dropped, the owner is dropped at once, and the token stays in the loop.
+    /// not lent, token and owner become an *orphan*, which wakes no task, and which the next step
+    /// of the loop removes. If the executor was dropped, the owner is dropped at once, and the
+    /// token stays in the loop.
     pub(crate) fn end(&self, token: Token, owner: impl Any) {
         let slot = self.slots.borrow_mut().remove(token);
         if has_entered(self.id()) {

@@ -10,8 +10,8 @@ use crate::context;
 use crate::registration::Registration;
 use crate::slot::Slot;
 
-/// Waits for the given time. In a task, the sleep ends in the next turn of the loop at the
-/// earliest, even if the time is zero.
+/// Waits for the given time. In a task, the sleep ends in the next turn (iteration) of the loop at
+/// the earliest, even if the time is zero.
 ///
 /// The time counts from this call. The loop rounds the deadline up to a whole millisecond of its
 /// clock, so the sleep does not end early.

@@ -29,8 +29,8 @@ pub(crate) struct Source {
     pub(crate) ready: Ready,
     pub(crate) reader: Option<Waker>,
     pub(crate) writer: Option<Waker>,
-    /// True if a task waits for the next turn, because the stream has used up its calls of this
-    /// turn.
+    /// True if a task waits for the next turn (iteration of the loop), because the stream has used
+    /// up its calls of this turn.
     pub(crate) is_put_off: bool,
     pub(crate) activity: Activity,
 }
@@ -62,7 +62,8 @@ pub(crate) enum Reaction {
 }
 
 impl Slot {
-    /// Records readiness or a post, and returns the reaction of the executor.
+    /// Records readiness, or a step that the executor itself caused (a post), and returns the
+    /// reaction of the executor.
     #[inline]
     pub(crate) fn on_ready(&mut self, ready: Ready) -> Reaction {
         match self {

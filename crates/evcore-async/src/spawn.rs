@@ -10,7 +10,7 @@ use crate::join::JoinHandle;
 use crate::shared::Shared;
 
 /// Spawns a task on the executor that polls the caller. The task is due at once, and is polled
-/// after the present poll, in this turn of the loop or in a later one.
+/// after the present poll, in this turn (iteration) of the loop or in a later one.
 ///
 /// The future need not be `Send`, because it never leaves this thread.
 ///

@@ -1,4 +1,4 @@
-//! A connection.
+//! A connection that tasks read from and write to.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -81,7 +81,7 @@ impl<S: Transport + Source> Stream<S> {
     ///
     /// # Errors
     ///
-    /// [`QuotaExceeded`](ErrorKind::QuotaExceeded) at the loop's limit of
+    /// [`QuotaExceeded`](ErrorKind::QuotaExceeded) if the loop has reached its limit of
     /// [connections](evcore::Builder::connections), and the errors of the poller.
     ///
     /// # Panics

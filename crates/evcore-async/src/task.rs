@@ -1,4 +1,5 @@
-//! A task: a future, and then its output, under a token without a descriptor.
+//! A task, which holds a future and later its output. It has a token of the loop, without a
+//! descriptor.
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};

@@ -1,4 +1,4 @@
-//! Datagrams.
+//! A UDP socket by which tasks send and receive datagrams.
 
 use std::fmt;
 use std::io;

@@ -1,4 +1,5 @@
-//! Tasks that wait for room, in the order in which they came.
+//! A queue of tasks that wait for room (in a pool of threads, or in the loop for another
+//! connection), in the order in which they came.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;

@@ -1,4 +1,5 @@
-//! The wakers of tasks and of main futures.
+//! The wakers of tasks and of main futures (the futures that `Runtime::block_on` runs). They may
+//! *post* a token, which makes the loop yield a step with that token.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};

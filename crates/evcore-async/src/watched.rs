@@ -23,8 +23,8 @@ use crate::slot::{self, Activity, Slot};
 ///
 /// One task at a time may wait to read, and one to write. If two tasks wait for the same side, only
 /// the later one is woken. A task makes at most 128 calls in one poll, and at most 32 on one side
-/// of a descriptor in one turn of the loop. After that, the other tasks run. Dropping the value
-/// closes the descriptor.
+/// of a descriptor in one turn (iteration) of the loop. After that, the other tasks run. Dropping
+/// the value closes the descriptor.
 ///
 /// ```
 /// use evcore_async::{Runtime, Watched};
@@ -56,7 +56,7 @@ impl<S: Source> Watched<S> {
     ///
     /// # Errors
     ///
-    /// [`QuotaExceeded`](io::ErrorKind::QuotaExceeded) at the loop's limit of
+    /// [`QuotaExceeded`](io::ErrorKind::QuotaExceeded) if the loop has reached its limit of
     /// [connections](evcore::Builder::connections), and the errors of the poller.
     ///
     /// # Panics
@@ -144,7 +144,8 @@ impl<S> Watched<S> {
         self.poll_side(cx, Side::Write, |edge, ev| edge.write_with(ev, write))
     }
 
-    /// Makes a call for one side, and waits until this side is ready if the call would block.
+    /// Makes a call for one side (reading or writing). If the call would block, waits until this
+    /// side is ready.
     #[inline]
     pub(crate) fn poll_side<R>(
         &self,

@@ -4,8 +4,8 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// Lets other tasks that are due run first. The task goes on after them, in this turn of the
-/// loop or in a later one.
+/// Lets other tasks that are due run first. The task goes on after them, in this turn (iteration)
+/// of the loop or in a later one.
 ///
 /// ```
 /// use evcore_async::{Runtime, spawn_local, yield_now};

@@ -1,4 +1,4 @@
-//! Destructors that panic.
+//! Tests of tasks and results whose destructors panic.
 
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -1,4 +1,5 @@
-//! The steady state of a runtime: its allocations, and the bytes of a waiting task.
+//! Memory of a runtime in its steady state (when its tables have grown): the further allocations,
+//! and the bytes that a waiting task takes.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;

@@ -1,4 +1,4 @@
-//! The steady state of a request to hyper: its allocations are hyper's own.
+//! Once the buffers have grown, a request to hyper allocates no more than hyper itself does.
 //!
 //! The same client and server run twice: on this crate's loop, over a pair of sockets; and without
 //! a loop, over two queues of bytes in memory.

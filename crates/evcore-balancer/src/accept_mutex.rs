@@ -64,8 +64,8 @@ impl AcceptMutex {
 
     /// Makes this worker the owner if there is none, and returns whether it is the owner now.
     ///
-    /// An owner that tries again still owns the lock. So a worker that leaves a turn early, without
-    /// releasing the lock, keeps listening in the next turn.
+    /// An owner that tries again still owns the lock. So a worker that leaves a turn (an iteration
+    /// of its event loop) early, without releasing the lock, keeps listening in the next turn.
     #[must_use = "it returns whether the lock is held"]
     pub fn try_lock(&self, id: WorkerId) -> bool {
         // Most attempts fail. Unlike an exchange, a load leaves the cache line with the owner.

@@ -1,4 +1,5 @@
-//! Decides for one worker how to listen, and how long to wait.
+//! The balancer of one worker. For each turn (iteration) of the worker's event loop, it decides
+//! whether and how the worker listens for clients, and how long the loop may wait.
 //!
 //! The balancer is pure: it has no clock, no descriptor and no lock of its own. The caller passes
 //! the time and the load, registers the listeners and releases the lock.

@@ -1,4 +1,4 @@
-//! The plans of one worker, and the turns for which each of them is used.
+//! Makes a worker's plans, which decide how it listens in each turn (iteration of its event loop).
 //!
 //! A plan is used for several turns, as long as its inputs stay the same. The worker reports its
 //! events, which are inputs of the next plan. Without reports and with the same load, a new plan
@@ -131,9 +131,9 @@ impl Coordinator {
         Self { exclusive, ..self }
     }
 
-    /// The notifier, which the poller has to watch level-triggered; `None` without a group, or if a
-    /// notification ends a wait by other means. Report the notifier's events by
-    /// [`on_notified`](Self::on_notified).
+    /// The notifier by which other workers wake this one, for the poller to watch level-triggered;
+    /// `None` without a group, or if a notification ends a wait by other means. Report the
+    /// notifier's events by [`on_notified`](Self::on_notified).
     #[must_use]
     pub fn notifier(&self) -> Option<Notifier<'_>> {
         self.group().and_then(GroupMember::notifier)
@@ -260,7 +260,7 @@ impl Coordinator {
         mem::replace(&mut self.moves, now)
     }
 
-    /// Returns the spread of the connections; `None` if nothing calls for reading it again.
+    /// Returns the spread of the connections; `None` if there is no reason to read it again.
     fn read_spread(&mut self, reports: Reports, now_ns: u64) -> Option<Spread> {
         if !self.rebalances {
             return Some(Spread::default());
@@ -363,9 +363,9 @@ impl Coordinator {
     }
 
     /// Reports that the last turn ends now, and has lasted this long. After some turns of
-    /// [`LONG_TURN_NS`](Self::LONG_TURN_NS) or more, a worker under [`Mutex`](Policy::Mutex) or
-    /// [`LeastLoaded`](Policy::LeastLoaded) leaves new clients for a while to other members, if
-    /// these have room and are not late.
+    /// [`LONG_TURN_NS`](Self::LONG_TURN_NS) or more, a worker is late for a while: under
+    /// [`Mutex`](Policy::Mutex) or [`LeastLoaded`](Policy::LeastLoaded) it leaves new clients to
+    /// other members, if these have room and are not late.
     ///
     /// Report each turn once, and without the time that the worker slept. Do not measure with a
     /// clock that handlers can update, because the part of a turn before the update would be

@@ -1,8 +1,8 @@
 //! The group protocol. Workers that share listeners use it so that one of them always listens.
 //!
-//! The workers share the accept lock, the *leader word*, and a line of words for each member. The
-//! leader word is empty, or names a worker whose listeners are registered, or names a dead worker.
-//! This holds without a lock, because
+//! The workers share the accept lock, the *leader word*, and a cache line of atomic words for each
+//! member. The leader word is empty, or names a worker whose listeners are registered, or names a
+//! dead worker. This holds without a lock, because
 //!
 //! - a member writes only its own id to the leader word, and only after it has registered its
 //!   listeners;
@@ -13,9 +13,9 @@
 //! empty the word. (A third one can only replace the id by its own.) The parent removes the id of a
 //! dead member.
 //!
-//! No notification is lost:
+//! A *notification* wakes a member, so that it listens. No notification is lost:
 //!
-//! - The word of a notification is set before its descriptor is written.
+//! - A notification sets a word of the member before it writes to the member's descriptor.
 //! - [`sync`](GroupMember::sync) reports the notification that it answers.
 //! - A member that leaves with an unanswered notification notifies another member.
 //! - Each search for a member to notify has a fence between the searcher's own stores and the
@@ -455,7 +455,7 @@ impl<N: Notify> Shared<N> {
             let open = words.open.load(Ordering::Relaxed).checked_sub(1)?;
             // This worker counts as having room, because it may not have published its load yet.
             let has_room = id == me || matches!(words.available_load(), Some((_, false)));
-            // A late worker may also give to late ones.
+            // A late worker may also give connections to late ones.
             let takes = has_room && (is_late || !self.is_late(id));
             Some(Place { id, open, takes })
         })

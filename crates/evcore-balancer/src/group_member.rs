@@ -48,9 +48,9 @@ pub trait GroupMember: fmt::Debug + Send {
     /// Releases the accept lock if this worker owns it.
     fn unlock(&self);
 
-    /// Returns whether this worker sees the others. If not, only [`sync`](Self::sync) of the
-    /// methods below is called. The members of a group do not see each other if their policy [does
-    /// not use the group](crate::Policy::uses_group).
+    /// Returns whether this worker sees the others. If not, [`sync`](Self::sync) is the only one of
+    /// the methods below that is called. The members of a group do not see each other if their
+    /// policy [does not use the group](crate::Policy::uses_group).
     #[must_use]
     fn in_group(&self) -> bool {
         false
@@ -80,9 +80,9 @@ pub trait GroupMember: fmt::Debug + Send {
         let _ = late;
     }
 
-    /// Adds the clients that this worker has accepted since the last call to the number that this
-    /// worker publishes. It is called before [`sync`](Self::sync). The view that `sync` returns has
-    /// the [sum](GroupView::clients) over all members.
+    /// Reports the number of clients that this worker has accepted since the last call, for the
+    /// total that this worker publishes. It is called before [`sync`](Self::sync). The view that
+    /// `sync` returns has the [sum](GroupView::clients) over all members.
     fn add_clients(&self, accepted: u32) {
         let _ = accepted;
     }
@@ -102,8 +102,9 @@ pub trait GroupMember: fmt::Debug + Send {
         let _ = open;
     }
 
-    /// Returns the spread of the group's open connections, as if the members of `without` took
-    /// none. A [`Member`](crate::Member) reads a cache line for each slot, a few times.
+    /// Returns the spread of the group's open connections, as if the members in `without` could get
+    /// no further connections. A [`Member`](crate::Member) reads a cache line for each slot, a few
+    /// times.
     #[must_use]
     fn spread(&self, without: &[WorkerId]) -> Spread {
         let _ = without;

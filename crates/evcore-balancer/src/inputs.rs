@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::{spread::Spread, worker_id::WorkerId};
 
-/// The state of a worker when it plans a turn.
+/// The state of a worker when it plans a turn, which is one iteration of its event loop.
 ///
 /// ```
 /// use evcore_balancer::{Inputs, Load};

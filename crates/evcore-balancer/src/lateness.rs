@@ -1,4 +1,5 @@
-//! The lateness of a worker, found from the lengths of its turns.
+//! Finds whether a worker is late: its turns (iterations of its event loop) last so long that new
+//! clients should go to other workers.
 //!
 //! A turn is long if it lasts for 10 ms or more. Each long turn adds its length to a leaky bucket,
 //! which leaks an eighth of the time that passes. A worker becomes late with a long turn that finds

@@ -1,4 +1,4 @@
-//! A line of a scoreboard, in shared memory.
+//! A line of a scoreboard, which is a table of the numbers that workers publish in shared memory.
 
 use crate::sync::AtomicU64;
 

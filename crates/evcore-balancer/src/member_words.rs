@@ -1,4 +1,5 @@
-//! The words of a group's member, in shared memory.
+//! The atomic words in shared memory that show the state of a member to the other members of its
+//! group.
 
 // No guarantee depends on the memory order of the words of type `Count`, so loom does not model
 // them.

@@ -1,10 +1,11 @@
-//! The plan of one turn: the decision of a balancer, as data.
+//! The plan of one turn (an iteration of a worker's event loop): the decision of a balancer, as
+//! data.
 
 use std::time::Duration;
 
 use crate::{spread::Give, worker_id::WorkerId};
 
-/// The actions of a worker in this turn.
+/// The actions of a worker in this turn of its event loop.
 ///
 /// Follow the plan in this order:
 ///
@@ -73,7 +74,7 @@ pub struct Plan {
     /// after the others, and reports the clients that wait already.
     pub register_again: bool,
 
-    /// The worker holds the accept lock from this plan on. Post this turn's events instead of
+    /// The worker holds the accept lock from this plan on. Queue this turn's events instead of
     /// delivering them, accept, release the lock, and only then run handlers.
     ///
     /// This implies [`listening`](Plan::listening). If this is false, deliver events directly.
@@ -88,8 +89,8 @@ pub struct Plan {
 
     /// Maximum number of connections that this turn may accept; `None` if the balancer sets no
     /// limit. It is 0 only if the listeners are [edge-triggered](Self::edge_triggered), or if this
-    /// worker [rests](Self::rests). A worker that rests, and leaves a client, does not rest in the
-    /// next plan.
+    /// worker [rests](Self::rests). A worker that rests, and leaves a client in the backlog, does
+    /// not rest in the next plan.
     pub accepts_at_most: Option<u32>,
 
     /// The plan may be used for more turns, without a call of

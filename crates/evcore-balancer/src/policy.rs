@@ -102,12 +102,12 @@ pub enum Policy {
     /// The workers have to be members of a [`WorkerGroup`](crate::WorkerGroup).
     ///
     /// If the leader blocks in a handler while no other worker listens, new clients wait until
-    /// another worker probes the listeners, at most `delay` later. If a worker is stopped after the
-    /// kernel has woken it for a client, only a probe or a new registration finds that client. For
-    /// that reason a worker wakes once in each `delay`, until its group has met no client for four
-    /// delays. Then all members listen without exclusive wake-ups, and sleep until the kernel wakes
-    /// them for the next client. A worker that is alone in its group always listens and sleeps like
-    /// this.
+    /// another worker *probes*: it polls the listeners once, at most `delay` later. If a worker is
+    /// stopped after the kernel has woken it for a client, only a probe or a new registration finds
+    /// that client. For that reason a worker wakes once in each `delay`, until its group has met no
+    /// client for four delays. Then all members listen without exclusive wake-ups, and sleep until
+    /// the kernel wakes them for the next client. A worker that is alone in its group always
+    /// listens and sleeps like this.
     ///
     /// If the poller has no exclusive wake-ups, the workers near the lowest load share the accept
     /// lock.

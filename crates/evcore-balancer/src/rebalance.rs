@@ -5,16 +5,17 @@
 //! Only idle connections can leave immediately.
 //!
 //! - Nothing moves before the connections have been uneven for [`UNEVEN_NS`]. Then a worker gives
-//!   until it is at the mean.
-//! - A turn gives at most [`AT_MOST`] connections. A worker gives more only after the receiver has
-//!   answered for all of these.
+//!   connections until it has no more than the mean.
+//! - In one turn (iteration of its event loop), a worker gives at most [`AT_MOST`] connections. A
+//!   worker gives more only after the receiver has answered for all of these.
 //! - A worker that has got connections gives none for [`STAY_NS`]. So no connection moves twice
 //!   within this time, and no state is kept for each connection.
 //! - A worker is avoided if it has given connections back. It is also avoided if no connection
 //!   could leave for it within [`VAIN_NS`], because it may be stopped. An avoided worker gets no
 //!   connections for [`AVOID_NS`]. Meanwhile the next worker that lacks connections gets them. All
 //!   avoided workers share one deadline, so a further avoided worker prolongs the time of the
-//!   others. A connection that leaves for an avoided worker ends that worker's time early.
+//!   others. If a connection leaves for an avoided worker after all, in a move that began earlier,
+//!   that worker is no longer avoided.
 //! - A worker tries again to move connections after a pause that doubles each time, up to a limit.
 //!   The pause is short again when connections have moved, or when more than twice as many are idle
 //!   as at the last try. So a group whose connections cannot move seldom wakes up.
@@ -42,7 +43,8 @@ const AT_MOST: u32 = 128;
 pub(crate) struct Rebalance {
     spread: Spread,
     uneven_since_ns: Option<u64>,
-    /// True if this worker has begun to give. It goes on until it is at the mean.
+    /// True if this worker has begun to give connections. It goes on until it has no more than the
+    /// mean.
     has_begun: bool,
     /// Time of the next try, and the pause after it.
     next_ns: u64,

@@ -1,4 +1,4 @@
-//! Numbers that every worker publishes about itself, in shared memory.
+//! The scoreboard: numbers that every worker publishes about itself, in shared memory.
 //!
 //! Each worker has a line of numbers, which it alone writes, by plain stores. Any process may read
 //! any line at any time. A reader sees no half-written number, but the numbers of one line may be
@@ -37,7 +37,7 @@ use crate::{
 /// let scoreboard = Scoreboard::<2>::new(4, 1)?; // before the fork
 /// let group = WorkerGroup::new(Policy::Off, 4)?.with_scoreboard(&scoreboard);
 ///
-/// // In the worker of slot 3, once a turn:
+/// // In the worker of slot 3, once per iteration of its event loop:
 /// let me = WorkerId::from_slot(3);
 /// let [_, requests] = scoreboard.read(me);
 /// scoreboard.publish(me, &[17, requests + 1]);

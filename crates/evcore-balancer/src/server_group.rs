@@ -1,4 +1,4 @@
-//! The group of a server, whose members are woken by descriptors.
+//! Makes the worker group of a real server, with descriptors that wake its members.
 
 use std::io;
 

@@ -45,6 +45,7 @@ pub struct Spread {
     pub give: Option<Give>,
 }
 
+/// The part of a member's state that the spread depends on.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
     pub(crate) id: WorkerId,

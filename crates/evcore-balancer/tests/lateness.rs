@@ -1,5 +1,5 @@
-//! Tests a late worker (one whose turns were long repeatedly) in a group whose members share the
-//! accept lock.
+//! Tests a late worker, whose turns (iterations of its event loop) were long repeatedly, in a group
+//! whose members share the accept lock.
 
 use evcore_balancer::{Coordinator, GroupMember, Load, Member, Policy, WorkerGroup, WorkerId};
 

@@ -84,7 +84,7 @@ const SECONDS: &[(Option<usize>, Act, usize)] = &[
 
 /// Checks pairs of workers. The first worker leads and does `first`. Each item of `seconds` has the
 /// connections of the second worker at the beginning, the act of that worker, and the number of
-/// turns of each worker. (CI bounds the preemptions.)
+/// turns (iterations of the event loop) of each worker. (CI bounds the preemptions.)
 fn pairs(first: Act, seconds: &[(Option<usize>, Act, usize)]) {
     for &(begins, second, turns) in seconds {
         let workers = [(LISTENS, first), (begins, second)];
@@ -227,7 +227,7 @@ fn when_one_of_three_dies_another_listens() {
     dying(&workers, false).check_deaths_of(1);
 }
 
-/// Checks the death of the last of three workers, which a client has woken. The first one listens
+/// Checks the death of the worker that a client has woken, the last of three. The first one listens
 /// too.
 fn the_worker_that_a_client_woke_dies() {
     let workers = [(LISTENS, Has(0)), (FULL, Sleeps), (LISTENS, Sleeps)];

@@ -48,7 +48,8 @@ impl Guarded {
         locked
     }
 
-    /// Runs one turn of a worker. Returns whether the worker got the lock.
+    /// Runs one turn of a worker: tries the lock, and after a success writes the cell and unlocks.
+    /// Returns whether the worker got the lock.
     fn turn(&self, slot: usize) -> bool {
         let locked = self.lock_and_write(slot);
         if locked {

@@ -1,5 +1,5 @@
-//! Readers of the scoreboard, and two workers that live in one slot after each other. The shipped
-//! file runs over loom's atomics, with at most 3 preemptions.
+//! Tests the scoreboard with readers, and with two workers that use the same slot one after the
+//! other. The shipped file runs over loom's atomics, with at most 3 preemptions.
 //!
 //! A worker publishes and dies. Its parent reaps it, which here is a join, and releases its gauges.
 //! Then the replacement starts and continues the counters. Meanwhile another process reads. Each

@@ -1,7 +1,7 @@
-//! The guarantees of each policy about all workers of a group, in simulated time.
+//! Tests the guarantees of each policy about all workers of a group, in simulated time.
 //!
 //! Each worker is the real `Balancer` over the real lock and the real membership. It follows a
-//! random script of turns.
+//! random script of turns (iterations of its event loop).
 //!
 //! The test checks three guarantees. The lock never has two owners. A full worker does not listen.
 //! If no worker listens although one has room, this lasts for at most the delay and one turn,

@@ -1,5 +1,5 @@
-//! Clocks: the cost of a read and of an HTTP date. The shared clock is also read while another
-//! thread updates it.
+//! Clocks: the cost of a read and of an HTTP date. While the shared clock is read, another thread
+//! updates it.
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, Ordering};

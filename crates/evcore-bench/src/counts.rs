@@ -17,7 +17,8 @@ const ADVICE: &str = "`evcore-bench counts --update` writes the new ones";
 const MARGIN: f64 = 1.03;
 
 /// Number of attempts for a count above its limit. On a busy machine, the delays of an accept
-/// policy pass while the loop is counted, so that the loop plans more often.
+/// policy pass while the loop's instructions are counted, so the loop decides more often whether to
+/// accept.
 const ATTEMPTS: usize = 3;
 
 /// Counts everything in the file, and prints each count with its limit.
@@ -56,8 +57,8 @@ pub(crate) fn check(run: &Run, update: bool) -> Result {
             if is_exceeded {
                 cells.push(cell.clone());
             }
-            // A limit is a whole number. A clock reading in one of many turns adds less than 0.01,
-            // and does not raise the limit.
+            // A limit is a whole number. A clock reading in one of many turns (iterations of the
+            // event loop) adds less than 0.01, and does not raise the limit.
             let counted = format!("{cell}|{}", (count - 0.01).ceil());
             text = text.replace(&format!("{cell}|{limit}"), &counted);
         }
@@ -91,7 +92,7 @@ fn counted(run: &Run, cells: &[String]) -> Report {
     report
 }
 
-/// Handles a cell without a count, which is an error if neither its peer nor a tool is absent.
+/// Handles a cell without a count. If neither its peer nor a tool is absent, that is an error.
 fn absent(cell: &str, report: &Report) -> Result {
     let explains = |name: &&str| cell.contains(*name) || Tool::PROGRAMS.contains(name);
     let absent = report.absent.keys().map(String::as_str);

@@ -1,4 +1,5 @@
-//! The peers in C. Each peer is a table of functions, which a file of `c/` defines.
+//! The *peers* in C: libraries with which the benchmarks compare the project. Each peer is a table
+//! of functions, which a file of `c/` defines.
 
 #![allow(unsafe_code, reason = "it calls C")]
 

@@ -1,5 +1,5 @@
-//! The memory of idle connections: the part of the C library's heap that the core's tables take.
-//! Memory in the kernel is not included.
+//! The memory of idle connections: the part of the C library's heap that the tables of the event
+//! loop take. Memory in the kernel is not included.
 
 #![allow(unsafe_code, reason = "it calls `mallinfo2`")]
 

@@ -1,4 +1,6 @@
-//! Writes `docs/performance.md`, its pictures, and a page with the full tables of each part.
+//! Writes `docs/performance.md`, its pictures, and a page with the full tables of each part. A
+//! *part* is one section of `docs/performance.md`, with its own tables and targets (bounds for its
+//! figures).
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -30,7 +30,7 @@ const TABLES: [(&str, Tool, &str); 2] = [
     ),
 ];
 
-/// Counts for all proxies. Their upstream must be set.
+/// Counts the system calls and instructions of all proxies. Their upstream must be set.
 pub(crate) fn count(run: &Run, programs: &mut [Program], report: &mut Report) {
     for (table, tool, command) in TABLES {
         if tool.is_missing(report) {

@@ -1,4 +1,5 @@
-//! The result of a part: for each cell of its tables, a value for each round.
+//! The result of one part of the benchmark (a section of its page): for each cell of the part's
+//! tables, a value for each round.
 //!
 //! `page.json` declares the tables. A report is a JSON file, so a page can show parts of several
 //! runs.
@@ -15,7 +16,8 @@ pub(crate) struct Report {
     /// page.
     pub(crate) context: Vec<(String, String)>,
     pub(crate) versions: BTreeMap<String, String>,
-    /// The peers and tools that were not available, with the reason.
+    /// The peers (the compared libraries and servers) and tools that were not available, with the
+    /// reason.
     pub(crate) absent: BTreeMap<String, String>,
     /// Each cell is a table, a peer and a column, with a value for each round. The cells are in the
     /// order of their first values.
@@ -28,7 +30,8 @@ pub(crate) struct Report {
     pub(crate) only: Option<Vec<String>>,
 }
 
-/// A figure that a target judges, and the interval in which its true value probably lies.
+/// A figure that is compared with the bound of a target, and the interval in which its true value
+/// probably lies.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Figure {
     pub(crate) value: f64,

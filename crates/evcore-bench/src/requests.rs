@@ -44,8 +44,8 @@ pub(crate) fn measure(run: &Run, report: &mut Report) {
     }
 }
 
-/// Rounds a count to thousandths, because a timer may end one or two waits more in the long run
-/// than in the short one.
+/// Rounds a count to thousandths, because timers may end one or two more waits in the longer of the
+/// two runs.
 fn thousandths(count: f64) -> f64 {
     (count * 1000.0).round() / 1000.0
 }

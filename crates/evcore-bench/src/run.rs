@@ -1,4 +1,5 @@
-//! One run: the rounds in which peers alternate, the time of an operation, and the machine.
+//! One run of the benchmark: the rounds in which peers (the compared libraries and servers)
+//! alternate, the time of an operation, and the machine.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};

@@ -1,4 +1,5 @@
-//! The verdict on a target of `page.json`.
+//! The verdict on a target. A target is a bound of `page.json` that some figures of the benchmark
+//! should keep.
 
 use serde::Deserialize;
 

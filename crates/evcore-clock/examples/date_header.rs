@@ -1,5 +1,5 @@
-//! A `Date` header that follows the second: the loop updates its clock once per turn, and a
-//! response copies a string that is made once per second.
+//! A `Date` header that follows the second: the loop updates its clock once per turn (iteration),
+//! and a response copies a string that is made once per second.
 
 use std::{
     io::{self, Read, Write},

@@ -1,5 +1,6 @@
 //! A clock that caches the time between two updates. An update reads only monotonic time. Most
-//! turns of a loop need no wall time, so wall time is read only when it is first needed in a turn.
+//! turns (iterations) of an event loop need no wall time, so wall time is read only when it is
+//! first needed in a turn.
 
 use std::cell::Cell;
 use std::fmt;
@@ -38,7 +39,7 @@ pub struct Clock {
     has_wall_time: Cell<bool>,
     unix_seconds: Cell<i64>,
     unix_ms: Cell<i64>,
-    // Invariant: the strings of `unix_seconds`.
+    // Invariant: its strings and its offset belong to `unix_seconds`.
     second: Second,
     source: Box<dyn TimeSource>,
 }
@@ -83,8 +84,9 @@ impl Clock {
 
     /// Reads the monotonic time of the source, in nanoseconds, without updating the clock.
     ///
-    /// Use it to measure a duration within a turn, or to decide whether an update is due. If the
-    /// source's time goes back, the result may be less than [`monotonic_ns`](Self::monotonic_ns).
+    /// Use it to measure a duration within one iteration of an event loop, or to decide whether an
+    /// update is due. If the source's time goes back, the result may be less than
+    /// [`monotonic_ns`](Self::monotonic_ns).
     ///
     /// ```
     /// # use evcore_clock::Clock;

@@ -1,5 +1,6 @@
-//! A descriptor that becomes readable once per period. A tick ends any poller's wait, so a loop
-//! with a ticker needs no timeout, no thread and no signal to read its clock at a fixed rate.
+//! A descriptor that becomes readable once per period. Each such event, a *tick*, ends any poller's
+//! wait, so a loop with a ticker needs no timeout, no thread and no signal to read its clock at a
+//! fixed rate.
 
 use std::{
     error, fmt, io,

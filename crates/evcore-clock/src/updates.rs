@@ -1,4 +1,5 @@
-//! The times at which a loop updates its clock: after every wait or, with a period, only at ticks.
+//! The rule by which an event loop updates its clock: after every wait or, if a period is set, only
+//! once per period, at a *tick*.
 //!
 //! With a period, the clock stands still between two ticks. So a wait for a timer ends at a tick,
 //! and not at the timer's deadline. A timer is armed from the time that the clock shows. This time
@@ -63,9 +64,9 @@ impl ClockUpdates {
         }
     }
 
-    /// Updates the clock once per period, by its source, which is read after every wait. No wait
-    /// goes beyond a tick. This is for simulated backends, because no descriptor becomes readable
-    /// by simulated time.
+    /// Updates the clock once per period. The clock's source is read after every wait, to find
+    /// whether the period has ended. No wait goes beyond a tick. This is for simulated backends,
+    /// because no descriptor becomes readable by simulated time.
     ///
     /// # Errors
     ///
@@ -208,7 +209,7 @@ mod tests {
             0,
             "the deadline is due"
         );
-        clock.update(); // within a turn
+        clock.update(); // by a handler, between two waits
         assert_eq!(updates.wait_ends_at_ns(NEVER, &clock), 32_000_000);
     }
 

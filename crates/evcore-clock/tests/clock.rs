@@ -1,4 +1,4 @@
-//! The guarantees of a clock for one thread.
+//! Tests the guarantees of `Clock`, the cached clock for one thread.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};

@@ -1,4 +1,4 @@
-//! Local time in a zone with daylight saving.
+//! Tests local time in a zone with daylight saving.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! Interleavings of the ring of the shared clock: the shipped file over loom's atomics.
+//! Tests interleavings of writers and readers of the shared clock's ring. The shipped file runs
+//! over loom's atomics.
 //!
 //! With two slots and two publications the writer reaches the slot that a reader reads. Publication
 //! `n` has the words `[10 + n; 2]`. So a reader can derive the expected words from the sequence,

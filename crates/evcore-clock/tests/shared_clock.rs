@@ -1,4 +1,4 @@
-//! The guarantees of a shared clock.
+//! Tests the guarantees of `SharedClock`, the cached clock for many threads.
 
 mod coherent;
 

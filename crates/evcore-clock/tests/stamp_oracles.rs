@@ -1,4 +1,5 @@
-//! The layouts compared with `httpdate` and `jiff`, which share no code with ours.
+//! Compares the layouts of time stamps with `httpdate` and `jiff`, which share no code with this
+//! crate.
 
 use std::time::{Duration, UNIX_EPOCH};
 

@@ -1,4 +1,5 @@
-//! Tickers. On a system without them, only the refusal of a period out of range is tested.
+//! Tests tickers (descriptors that become readable once per period). On a system without tickers,
+//! only the refusal of a period out of range is tested.
 
 use std::{os::fd::AsFd, time::Duration};
 

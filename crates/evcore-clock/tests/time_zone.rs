@@ -1,4 +1,4 @@
-//! The time zone of the system's source.
+//! Tests the time zone of `SystemTimeSource`, the operating system's time.
 //!
 //! A process has one zone, so each test runs itself again in a child process with another `TZ`.
 #![cfg(feature = "local-time")]

@@ -1,4 +1,5 @@
-//! Seconds at which calendars and counters roll over, and a machine that was suspended.
+//! Tests clocks at seconds at which calendars and counters roll over, and on a machine that was
+//! suspended.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Updates from real signal handlers.
+//! Tests updates of a shared clock from real signal handlers.
 //!
 //! Each test that raises a signal has its own signal and clock, because a handler belongs to the
 //! whole process.

@@ -1,4 +1,5 @@
-//! The cost of a handover for each side, compared with an accept in the same run.
+//! Measures the cost of a handover, by which one process gives its connections to another. Compares
+//! it with the cost of an `accept` in the same run.
 //!
 //! `cargo run --release -p evcore-handover --example cost -- 3000`
 //!

@@ -1,4 +1,4 @@
-//! A connection that moves.
+//! A connection that moves to another process, with its state.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -19,8 +19,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 pub struct Connection<D = OwnedFd> {
     /// The open file. Its status flags, such as `O_NONBLOCK`, move with it.
     pub descriptor: D,
-    /// The other end of a session, for example a proxy's connection to its upstream. Both move
-    /// together, or not at all.
+    /// The second connection of a session, for example a proxy's connection to its upstream. Both
+    /// connections move together, or not at all.
     pub partner: Option<D>,
     /// The program's own bytes: at most [`STATE_BYTES_MAX`](crate::STATE_BYTES_MAX).
     pub state: Vec<u8>,

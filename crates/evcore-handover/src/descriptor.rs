@@ -1,5 +1,5 @@
-//! The calls that a channel makes to a descriptor. Module `socket` implements them by system calls,
-//! and a simulator by its own code.
+//! The calls that a channel (the socket pair of a sender and a receiver) makes to a descriptor.
+//! Module `socket` implements them by system calls, and a simulator by its own code.
 
 use std::{io, os::fd::OwnedFd};
 
@@ -25,7 +25,7 @@ pub trait Descriptor: Sized {
     /// Borrows the descriptor.
     fn borrow(&self) -> Self::Borrowed<'_>;
 
-    /// Makes two connected sockets in the process of `mailbox`.
+    /// Makes two connected sockets in the process that holds `mailbox`.
     ///
     /// # Errors
     ///
@@ -33,7 +33,7 @@ pub trait Descriptor: Sized {
     /// be made.
     fn pair(mailbox: Self::Borrowed<'_>) -> Result<(Self, Self)>;
 
-    /// Makes a counter in the process of `mailbox` (`eventfd`). It begins at 0.
+    /// Makes a counter (`eventfd`) in the process that holds `mailbox`. It begins at 0.
     ///
     /// # Errors
     ///

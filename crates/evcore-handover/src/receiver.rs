@@ -1,4 +1,4 @@
-//! The receiving side of a channel.
+//! The receiving side of a channel, the socket pair over which one sender gives connections away.
 
 use std::{
     fmt, mem,

@@ -1,4 +1,4 @@
-//! The sending side of a channel.
+//! The sending side of a channel, the socket pair over which one receiver gets connections.
 
 use std::{
     mem,
@@ -124,9 +124,10 @@ impl<D: Descriptor> Sender<D> {
     /// Sends connections, in batches, and removes them from the front of `connections`. Returns the
     /// number of those that were sent.
     ///
-    /// Connections that did not fit are left. Send them after the next [answer](Self::next_answer),
-    /// which will come, because a batch is outstanding. This value keeps the sent connections until
-    /// the answer or [`take_back`](Self::take_back). They must not be registered with a poller.
+    /// Connections that did not fit stay in `connections`. Send them after the next
+    /// [answer](Self::next_answer), which will come, because a batch is outstanding. The sender
+    /// keeps the connections that were sent until the answer or [`take_back`](Self::take_back).
+    /// They must not be registered with a poller.
     ///
     /// Each batch of up to 253 connections costs a system call.
     ///

@@ -1,4 +1,4 @@
-//! The system calls. None of them waits.
+//! The system calls of the handover protocol. None of them waits.
 //!
 //! The protocol relies on these properties of Linux's Unix sockets of type `SOCK_SEQPACKET`:
 //!
@@ -106,8 +106,8 @@ pub(crate) fn pair() -> Result<(OwnedFd, OwnedFd)> {
     Err(Error::Unsupported)
 }
 
-/// Creates the `eventfd` with which a sender revokes a channel, and which its receiver checks.
-/// Revoking takes no memory, so it cannot fail.
+/// Creates the `eventfd` with which a sender revokes a channel (takes its connections back). The
+/// receiver checks it. Revoking takes no memory, so it cannot fail.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub(crate) fn revocation() -> Result<OwnedFd> {
     use rustix::event::{EventfdFlags, eventfd};

@@ -1,4 +1,4 @@
-//! The messages, as bytes. This file makes no system call.
+//! The messages of the handover protocol, as bytes. This file makes no system call.
 //!
 //! Each message is one packet. Numbers are little-endian, and a header comes first:
 //!
@@ -58,7 +58,7 @@ pub(crate) enum Message {
     /// The only kind of message in a mailbox. It carries the receiver's end of a channel and the
     /// revocation (the `eventfd` that shows whether the sender has taken its connections back).
     Introduction { version: u32 },
-    /// The receiver has taken its end from the mailbox.
+    /// The receiver has taken its end of the channel from the mailbox.
     Greeting { version: u32 },
     Batch {
         version: u32,

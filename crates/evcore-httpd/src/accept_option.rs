@@ -1,4 +1,4 @@
-//! The values of `--accept`.
+//! The values of `--accept`: the policies by which the workers share the listeners.
 
 use std::time::Duration;
 

@@ -84,7 +84,8 @@ enum Next {
 /// make a valid size longer.
 const USUAL_SIZE_DIGITS: u32 = 15;
 
-/// The maximum number of bytes of further digits, extensions and trailers together.
+/// The maximum number of bytes of overhead: digits beyond `USUAL_SIZE_DIGITS`, extensions and
+/// trailers together.
 const MAX_OVERHEAD: usize = 16 * 1024;
 
 impl BodyReader {

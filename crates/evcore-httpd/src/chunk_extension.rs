@@ -1,4 +1,5 @@
-//! The extensions of a chunk: the rest of its line after the size.
+//! The extensions of a chunk in a chunked HTTP body: the rest of the chunk's first line, after its
+//! size.
 //!
 //! The grammar is that of RFC 9112, section 7.1.1:
 //!
@@ -95,7 +96,8 @@ mod tests {
         read.is_some_and(Extension::may_end)
     }
 
-    /// The oracle: a function for each rule of the grammar, which returns the bytes after it.
+    /// The oracle: a function for each rule of the grammar. Each function returns the bytes after
+    /// the text that matches the rule.
     mod grammar {
         use super::super::{is_text, is_token};
 

@@ -1,4 +1,4 @@
-//! One client connection, from accept to close, without its stream.
+//! One client connection, from accept to close. It does no I/O, because its caller has the stream.
 
 mod client;
 mod input;
@@ -40,7 +40,7 @@ const MAX_LINGER_BYTES: usize = 4 * 1024 * 1024;
 /// A connection does no I/O. Its caller has the stream, waits, and arms the timers. The connection
 /// makes responses from the state that all connections of a worker [share](Shared).
 ///
-/// The caller calls these methods in this order, once for each step of the loop:
+/// The caller calls these methods in this order, once for each step (event) of the loop:
 ///
 /// 1. `handle_*` takes an event: [`handle_accepted`](Self::handle_accepted),
 ///    [`handle_timer`](Self::handle_timer), [`handle_body_room`](Self::handle_body_room),
@@ -165,9 +165,9 @@ impl Connection {
         Expiry::Respond
     }
 
-    /// Handles an eviction by the loop: the slot is needed or the worker is shutting down, and no
-    /// bytes have just arrived. `is_delivered` is true if the client has all bytes that were sent.
-    /// After `None`, the caller closes the connection.
+    /// Handles an eviction by the loop: a new client needs the connection's place in the loop, or
+    /// the worker is shutting down, and no bytes have just arrived. `is_delivered` is true if the
+    /// client has all bytes that were sent. After `None`, the caller closes the connection.
     ///
     /// A stopping worker waits until the client has its last response, and then for one more
     /// request.

@@ -1,10 +1,12 @@
 //! The table of a worker's counters.
 //!
-//! A row of the table defines a counter: its place on the scoreboard, its sums, its lines of
-//! `/metrics` and its field of `/status.json`. A test compares each row with `docs/httpd.md`.
+//! A row of the table defines a counter: its place on the scoreboard (memory that the workers
+//! share), its sums over the workers, its lines of `/metrics` and its field of `/status.json`. A
+//! test compares each row with `docs/httpd.md`.
 //!
-//! The counters of a slot continue from worker to worker, so that no sum over the slots goes back.
-//! The list of workers in `/status.json` has the counts since the worker's start.
+//! Each worker has a slot of the scoreboard, which another worker may use after its end. The
+//! counters of a slot continue from worker to worker, so that no sum over the slots goes back. The
+//! list of workers in `/status.json` has the counts since the worker's start.
 
 use std::ops::{Index, IndexMut};
 
@@ -76,7 +78,7 @@ macro_rules! counters {
         ];
 
         impl Counters {
-            /// Updates the counts of the event loop, which may change in each turn.
+            /// Updates the counts of the event loop, which may change in each turn (iteration).
             #[inline]
             pub fn collect(&mut self, earlier: &Self, stats: &Stats) {
                 $(

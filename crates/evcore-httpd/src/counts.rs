@@ -23,7 +23,7 @@ const LATE_ACCEPT: Duration = Duration::from_millis(100);
 /// One worker's counters, and a view of all workers' counters.
 ///
 /// The numbers of connections and requests are published whenever they change, the other numbers at
-/// most once a turn.
+/// most once a turn, which is an iteration of the event loop.
 #[derive(Debug)]
 pub struct Counts {
     scoreboard: Scoreboard,
@@ -121,13 +121,13 @@ impl Counts {
         self.scoreboard.update(self.id, [requests]);
     }
 
-    /// Counts received bytes, which are published with the turn.
+    /// Counts received bytes, which are published at the end of the turn.
     #[inline]
     pub fn received(&mut self, bytes: usize) {
         self.own.counters[Counter::Received] += bytes as u64;
     }
 
-    /// Counts sent bytes, which are published with the turn.
+    /// Counts sent bytes, which are published at the end of the turn.
     #[inline]
     pub fn sent(&mut self, bytes: usize) {
         self.own.counters[Counter::Sent] += bytes as u64;
@@ -251,7 +251,8 @@ mod tests {
         WorkerStats::scoreboard(2).expect("a page")
     }
 
-    /// The number of requests in the sums, in the series of index 0, and of the worker that runs.
+    /// Three numbers of requests: of all workers, of the workers with index 0, and of the worker
+    /// that runs now.
     fn requests(scoreboard: &Scoreboard) -> (u64, u64, Option<u64>) {
         let mut running = WorkerStats::running(scoreboard);
         let own = running

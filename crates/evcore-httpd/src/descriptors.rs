@@ -14,7 +14,7 @@ use crate::{files::DISK_THREADS, log::log, options::Options};
 /// The master's own descriptors: a self-pipe, and for a moment a copy of one of its ends.
 const MASTER: u64 = 3;
 
-/// A worker's end of its liveness pipe.
+/// A worker's end of its liveness pipe, by which worker and master notice each other's end.
 const LIVENESS_PIPE: u64 = 1;
 
 /// Raises the soft limit (`RLIMIT_NOFILE`) to the number that the options need, within the hard
@@ -136,8 +136,9 @@ fn full_need(options: &Options) -> u64 {
     open_at_once(options, slots(options), clients) + files + OTHERS
 }
 
-/// The number of descriptors of the process that has the most. There are this many workers in all,
-/// and this many clients in a process. (Without eventfd, notifications and wakes take some more.)
+/// The number of descriptors of the process that has the most of them, with this many workers in
+/// all and this many clients in a process. (Without eventfd, notifications and wakes take some
+/// more.)
 fn open_at_once(options: &Options, workers: usize, clients: u64) -> u64 {
     let workers = workers as u64;
     let worker = worker(options);
@@ -157,7 +158,9 @@ fn open_at_once(options: &Options, workers: usize, clients: u64) -> u64 {
     shared(options) + of_its_own
 }
 
-/// Both ends of the mailbox of each slot, and of the two successor mailboxes of each index.
+/// Both ends of all mailboxes. A mailbox is a pair of sockets by which workers reach the worker
+/// that takes their connections. Each slot, which has one worker at a time, has a mailbox. Each
+/// index of a worker has two more for the worker's successors.
 fn mailboxes(options: &Options) -> u64 {
     match options.moves_connections() {
         true => 2 * (slots(options) + 2 * options.workers()) as u64,
@@ -171,8 +174,8 @@ fn mailboxes_of_worker(options: &Options) -> u64 {
     /// The receiving end of each of the three mailboxes that a worker reads, and the duplicate
     /// that its loop watches.
     const OWN: u64 = 2 * 3;
-    /// Two receivers take four descriptors. A sender takes three until it has read its receiver's
-    /// greeting.
+    /// Two receivers take four descriptors. A sender takes three until it has read the greeting,
+    /// which is its receiver's first message.
     const CHANNELS: u64 = 4 + 3;
     match mailboxes(options) {
         0 => 0,

@@ -1,4 +1,5 @@
-//! The program `evcore-replay`, which calls `replay` of the library.
+//! The program `evcore-replay`, which repeats the run of a recorded worker of `httpd`. It calls
+//! `replay` of the library.
 
 use std::process::ExitCode;
 

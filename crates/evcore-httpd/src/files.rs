@@ -73,7 +73,7 @@ pub struct Files {
     start: StartOfHead,
 }
 
-/// A response about a file, whose head is written.
+/// A response about a file. Its head is already written.
 #[derive(Debug)]
 pub struct Answer {
     pub status: Status,
@@ -95,7 +95,8 @@ enum Miss {
     Directory,
 }
 
-/// The end of a head: the version of HTTP, and whether the connection is kept alive.
+/// The values that determine the end of a head: the version of HTTP, and whether the connection is
+/// kept alive.
 pub type HeadEnd = (Version, bool);
 
 impl Files {

@@ -1,7 +1,8 @@
-//! The last actions of the event loop, in the log after something went wrong.
+//! Logs the last actions of the event loop after something went wrong.
 //!
-//! The loop's thread reads its own flight recorder, so that no lock is needed. It does so after a
-//! slow turn, and after a panic, while the worker's server is dropped.
+//! The loop keeps them in its flight recorder. The loop's own thread reads the recorder, so that no
+//! lock is needed. It does so after a slow turn (an iteration of the loop), and after a panic,
+//! while the worker's server is dropped.
 
 use std::{fmt, process};
 

@@ -1,4 +1,4 @@
-//! Headroom below a limit on the memory of the process (`ulimit -v`, `ulimit -d`).
+//! Keeps some memory free below a limit on the memory of the process (`ulimit -v`, `ulimit -d`).
 //!
 //! In Rust, a small allocation that fails ends the process with all its connections. So memory for
 //! clients is allocated only if enough stays free for allocations that cannot be refused, such as

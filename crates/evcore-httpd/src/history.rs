@@ -1,5 +1,5 @@
-//! The last two minutes of the server, in shared memory: a ring of samples of the scoreboard, one a
-//! second.
+//! The last two minutes of the server, in shared memory: a ring of samples of the scoreboard (the
+//! numbers that master and workers publish), one sample a second.
 //!
 //! One process writes: the master, or the server if it has no master. Any worker can read, so a
 //! dashboard that is opened during an incident shows how the incident began.

@@ -11,8 +11,8 @@
 //! - `listeners`: opens or inherits the listeners; `listen_queue`: counts the clients that wait in
 //!   the backlogs; `socket_files`: removes the files of Unix sockets; `descriptors`: the number
 //!   of descriptors that the server needs;
-//! - `worker`: makes the parts of a worker, and runs its turns;
-//! - `server`: the steps of a turn, and the connections;
+//! - `worker`: makes the parts of a worker, and runs its turns, the iterations of its event loop;
+//! - `server`: the steps (events) of a turn, and the connections;
 //! - `connection`: one connection, without its stream: bytes in, bytes out; `session`: a step of a
 //!   connection, which uses the stream and the loop; `timers`: the purposes of a connection's
 //!   timers;

@@ -1,5 +1,6 @@
-//! The last line of a terminal, which shows the connections, requests and turns of the server. A
-//! redirected log has no such line.
+//! Draws the last line of a terminal: the connections of the server, its requests per second, and
+//! the duration of a turn (an iteration of a worker's event loop). A redirected log has no such
+//! line.
 
 use std::io::IsTerminal;
 

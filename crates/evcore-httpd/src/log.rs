@@ -1,4 +1,4 @@
-//! The log: standard error.
+//! Writes the lines of the server's log to standard error.
 
 use std::{
     fmt,

@@ -15,7 +15,7 @@ pub const MAX_LINE_BYTES: usize = pipe::PIPE_BUF;
 /// them, they fit into a log line.
 pub const MAX_REQUEST_LINE: usize = 960;
 
-/// The most bytes of a request line with control characters that are logged in JSON.
+/// The most bytes of a request line that are logged in JSON if the line has control characters.
 const MAX_ESCAPED_IN_JSON: usize = 640;
 
 /// A value of `--access-log-format`.

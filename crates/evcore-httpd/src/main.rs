@@ -1,4 +1,4 @@
-//! The program `httpd`, which calls `run` of the library.
+//! The program `httpd`, an HTTP server. It calls `run` of the library.
 
 use std::process::ExitCode;
 

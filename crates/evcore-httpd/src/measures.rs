@@ -1,8 +1,8 @@
 //! The table of an event loop's measurements other than its counters: gauges, and times with their
 //! distributions.
 //!
-//! A row defines the place on the scoreboard, the lines of `/metrics` and the field of
-//! `/status.json`. A test compares the pages with `docs/httpd.md`.
+//! A row defines a measurement's place on the scoreboard (memory that the workers share), its lines
+//! of `/metrics` and its field of `/status.json`. A test compares the pages with `docs/httpd.md`.
 
 use evcore::{Histogram, Histograms, Stats};
 
@@ -37,7 +37,7 @@ pub const MEMORY: &str = "httpd_worker_memory_bytes";
 
 pub const MEMORY_HELP: &str = "Resident memory of the worker process.";
 
-/// The index of a turn's time in [`TIMES`].
+/// The index in [`TIMES`] of the duration of a turn, which is an iteration of the event loop.
 pub const TURN: usize = 1;
 
 pub const TIMES: [Time; 2] = [

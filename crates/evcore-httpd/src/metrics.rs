@@ -16,7 +16,7 @@ const HISTOGRAM_INTERVAL_MS: u64 = 1000;
 /// The metrics of a running worker. The metrics of its replacement begin anew.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Metrics {
-    /// The process id; 0 if the slot has no worker.
+    /// The process id; 0 if the slot, a worker's place on the scoreboard, has no worker.
     pub pid: u64,
     /// The time when the worker started, in milliseconds of monotonic time.
     pub started_ms: u64,
@@ -82,8 +82,8 @@ impl Metrics {
         array(numbers.chain(times))
     }
 
-    /// The values that a turn may change, with their places in the array. The other values change
-    /// at most once a second.
+    /// The values that a turn (an iteration of the event loop) may change, with their places in the
+    /// array. The other values change at most once a second.
     #[inline]
     pub fn of_turn(&self) -> [(usize, u64); GAUGES.len() + TIMES.len()] {
         std::array::from_fn(|at| match at.checked_sub(GAUGES.len()) {

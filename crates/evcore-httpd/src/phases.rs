@@ -1,7 +1,7 @@
 //! The phases of a connection, and the number of connections in each.
 //!
-//! A row of the table defines a phase: its place on the scoreboard, its sums, its line of
-//! `/metrics` and its field of `/status.json`.
+//! A row of the table defines a phase: its place on the scoreboard (memory that the workers share),
+//! its sums over the workers, its line of `/metrics` and its field of `/status.json`.
 
 use std::ops::{Index, IndexMut};
 

@@ -1,12 +1,13 @@
 //! `/metrics`: the text format of Prometheus, version 0.0.4.
 //!
-//! `docs/httpd.md` describes the metrics. The page is made from the scoreboard, by a read of all
-//! slots and the formatting of some 50 lines for each worker. It is not cached, because a client
-//! that got an older page from another worker would see counters go back.
+//! `docs/httpd.md` describes the metrics. The page is made from the scoreboard, where each worker
+//! publishes its numbers in a slot. Making the page takes a read of all slots, and the formatting
+//! of some 50 lines for each worker. The page is not cached, because a client that got an older
+//! page from another worker would see counters go back.
 //!
 //! The label `worker` is the index of a worker, not its process id. A series is the sum over all
-//! slots that workers of this index have used. The values in a slot stay when a worker dies, so the
-//! replacement continues the counters.
+//! slots that workers of this index have used. The counters in a slot stay when a worker dies, so
+//! no series of a counter goes back.
 
 use std::fmt::{Display, Write};
 

@@ -1,4 +1,4 @@
-//! A worker whose input is recorded (`--record`).
+//! A worker whose input is recorded (`--record`), so that `evcore-replay` can repeat its run.
 //!
 //! When half of the file is written and no connection is open, the recording begins anew. The
 //! process then makes a new loop and a new server, because a replay begins with these. If a

@@ -1,5 +1,6 @@
 //! A worker whose run can be repeated. It serves over sockets that are recorded. In a replay, the
-//! recording takes the place of the sockets, and the worker runs the same turns.
+//! recording takes the place of the sockets, and the worker runs the same turns (iterations of its
+//! event loop).
 //!
 //! Input that does not come through the loop, such as the requests of signals and the files that
 //! are found, comes through an [`Outside`].
@@ -52,7 +53,7 @@ pub struct Repeatable<L: Acceptor<Stream: Transport>> {
     outside: Outside,
     slow_turns: SlowTurnLog,
     signals: Signals,
-    /// Number of flight records that a replay compares at the end.
+    /// Number of flight records (the loop's last actions) that a replay compares at the end.
     pub compared: usize,
 }
 

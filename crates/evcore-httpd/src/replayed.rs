@@ -1,4 +1,4 @@
-//! The program `evcore-replay`: runs a worker on its recording.
+//! The program `evcore-replay`: runs a worker again, with the input from its recording.
 
 use std::{
     error::Error,
@@ -281,7 +281,8 @@ fn check(start: &Start) -> Result<(), String> {
     Ok(())
 }
 
-/// The options of the recorded worker, without its files.
+/// The options of the recorded worker. The access log and the root become paths that exist on every
+/// system, because a replay does not use the worker's files.
 fn options_of(start: &Start) -> Result<Options, Box<dyn Error + Send + Sync>> {
     let parsed = options::parse(needed(&start.arguments).map(Into::into));
     let mut options = match parsed.map_err(|error| format!("the recorded command line: {error}"))? {

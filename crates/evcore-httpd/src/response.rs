@@ -62,7 +62,7 @@ pub struct Head {
     pub keep_alive: bool,
     pub date: Stamp<29>,
     pub content_type: &'static str,
-    /// `None` in the response to a HEAD whose body would take long to make.
+    /// `None` in the response to a HEAD request if the body would take long to make.
     pub content_length: Option<u64>,
     /// The value of `Allow`, with a 405 and for OPTIONS.
     pub allow: Option<&'static str>,

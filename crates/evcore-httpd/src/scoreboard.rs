@@ -266,7 +266,8 @@ impl WorkerStats {
         (Self::COUNTERS + counter as usize, self.counters[counter])
     }
 
-    /// The counters that are published once a turn, with their places in the slot.
+    /// The counters that are published once a turn (an iteration of the event loop), with their
+    /// places in the slot.
     #[inline]
     pub(crate) fn counters_of_turn(&self) -> [(usize, u64); OF_TURN] {
         let counters = self.counters.of_turn();

@@ -1,4 +1,4 @@
-//! A worker's server: its connections, and the state that they share.
+//! The HTTP server of one worker: its connections, and the state that they share.
 
 use std::{mem, time::Duration};
 
@@ -69,8 +69,8 @@ impl<L: Acceptor<Stream: Transport>> Server<L> {
         Self::over(Outside::Direct, clock, index, counts, options)
     }
 
-    /// Creates a server as [`new`](Self::new) does, with this outside, which may be recorded or
-    /// replayed.
+    /// Creates a server as [`new`](Self::new) does. Its input from outside its loop comes through
+    /// `outside`, and may be recorded or replayed.
     pub fn over(
         outside: Outside,
         clock: &Clock,
@@ -125,7 +125,7 @@ impl<L: Acceptor<Stream: Transport>> Server<L> {
         self.options.watchdog.is_some()
     }
 
-    /// Handles the steps of a turn.
+    /// Handles the steps (events) of a turn, which is an iteration of the loop.
     pub fn on_turn(&mut self, ev: &mut EventLoop<L>) {
         while let Some(step) = ev.next_step() {
             self.handle(ev, step);

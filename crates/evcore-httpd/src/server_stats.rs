@@ -1,7 +1,8 @@
 //! The table of the server's numbers, which the master publishes.
 //!
-//! A row defines the number's place on the scoreboard, its lines of `/metrics` and its field of
-//! `/status.json`. A test compares each row with `docs/httpd.md`.
+//! A row defines the number's place on the scoreboard (memory that master and workers share), its
+//! lines of `/metrics` and its field of `/status.json`. A test compares each row with
+//! `docs/httpd.md`.
 
 use std::ops::{Index, IndexMut};
 

@@ -1,5 +1,5 @@
-//! A step of a connection: moves bytes between its stream and the [`Connection`], and arms its
-//! timers.
+//! Handles a step (an event of the loop) for a connection: moves bytes between its stream and the
+//! [`Connection`], and arms its timers.
 
 use std::{
     io::{self, ErrorKind},
@@ -30,7 +30,7 @@ pub struct Session<'a, L: Acceptor<Stream: Transport> = Listener> {
 #[must_use]
 pub enum Disposition {
     Keep,
-    /// The caller ends the token and closes the stream.
+    /// The caller removes the token from the loop, and closes the stream.
     Close,
 }
 
@@ -53,8 +53,9 @@ impl<L: Acceptor<Stream: Transport>> Session<'_, L> {
         self.end_step()
     }
 
-    /// Handles that the stream is ready, or that the connection was posted. The stream has recorded
-    /// the readiness.
+    /// Handles that the stream is ready, or that the server has posted the connection
+    /// (`EventLoop::post` makes the loop return a step for it). The stream has recorded the
+    /// readiness.
     pub fn on_ready(&mut self, ready: Ready) -> Disposition {
         if ready.is_error() || ready.is_write_closed() {
             // No response could reach the client.
@@ -191,7 +192,8 @@ impl<L: Acceptor<Stream: Transport>> Session<'_, L> {
     }
 
     fn finish(&mut self, lingers: bool) -> io::Result<Progress> {
-        // With unread bytes in the socket, a close would reset the connection. nginx lingers, too.
+        // With unread bytes in the socket, a close would reset the connection. So the connection
+        // lingers: it discards the bytes that arrive. nginx does so, too.
         if !lingers && !self.stream.is_readable() {
             return Ok(Progress::Done);
         }

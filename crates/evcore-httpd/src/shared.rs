@@ -48,15 +48,15 @@ fn history_bytes(workers: usize) -> usize {
 
 /// A worker's settings, counters and buffers.
 ///
-/// The buffers are shared, because between two steps the buffers of almost every connection would
-/// be empty. So an idle connection owns none.
+/// The buffers are shared, because between two steps (events of the loop) the buffers of almost
+/// every connection would be empty. So an idle connection owns no buffer.
 #[derive(Debug)]
 pub struct Shared {
     /// The timeouts.
     pub limits: Limits,
     /// The counters of this worker, and the pages about all workers.
     pub counts: Counts,
-    /// The memory for request bodies, and the headroom.
+    /// The memory for request bodies, and the headroom below the process's memory limit.
     pub bodies: BodyMemory,
     /// The bytes of the current read.
     pub input: Vec<u8>,
@@ -270,8 +270,9 @@ impl Shared {
     }
 
     fn page(&self, clock: &Clock, make: impl FnOnce(&Counts, &Clock) -> String) -> String {
-        // A replay takes the page from the recording, and does not call `make`. So the wall clock,
-        // whose readings are recorded separately, is read here. It is read at most once a turn.
+        // A replay takes the page from the recording, and does not call `make`. But readings of the
+        // wall clock are recorded separately, so a replay has to read it, too. It is read here; in
+        // the same turn, `make` gets the cached value.
         let _ = clock.unix_seconds();
         self.outside.value("page", || make(&self.counts, clock))
     }
@@ -316,7 +317,7 @@ impl Shared {
 
     /// Responds with the error that ends the connection.
     pub fn refuse(&mut self, status: Status, head_only: bool, clock: &Clock) {
-        // Only CONNECT gets a 405 here. The resource of a tunnel allows no method.
+        // Only CONNECT gets a 405 here. `Allow` is empty, because the server has no tunnels.
         let allow = (status == Status::MethodNotAllowed).then_some("");
         let head = Head {
             status,

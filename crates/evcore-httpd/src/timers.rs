@@ -1,4 +1,5 @@
-//! The timers of the server. Each token of the loop has two.
+//! The timers of the server. Each token, which is the loop's id of a connection or of another
+//! object, has two timers.
 
 use std::{mem, time::Duration};
 
@@ -26,8 +27,8 @@ pub(crate) const SWEEP: Timer = Timer::new(0);
 const LINGER: Duration = Duration::from_secs(2);
 
 /// The time that a stopping worker waits for the next request after a response that did not
-/// announce the end. The loop grants the same time to connections that were answered just before
-/// the stop.
+/// announce the end of the connection. The loop grants the same time to connections that were
+/// answered just before the stop.
 const LAST_CHANCE: Duration = Duration::from_secs(1);
 
 /// The purpose of a connection's timer. The first six share [`RECEIVE`], the others [`SEND`].

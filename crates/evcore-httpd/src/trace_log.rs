@@ -1,4 +1,4 @@
-//! The actions of the event loop, in the log: a subscriber of the crate `tracing`.
+//! Logs the actions of the event loop (`--log-level`), by a subscriber of the crate `tracing`.
 //!
 //! A line begins like nginx's with time, level and process. Target, message and fields follow.
 

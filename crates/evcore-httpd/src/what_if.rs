@@ -1,4 +1,5 @@
-//! The balance that another accept policy would have given to a recorded server.
+//! Simulates how evenly the workers of a recorded server would have shared their clients under
+//! another accept policy.
 //!
 //! The recordings of all workers contain the times at which each connection was accepted and
 //! closed, and at which its bytes arrived. The same clients then run in the simulator, against the
@@ -57,7 +58,8 @@ pub struct Recorded {
 #[derive(Clone, Copy, Debug, Default)]
 struct Turns {
     all: u64,
-    /// Turns in which a worker met a client: it accepted, read, sent or closed.
+    /// Turns (iterations of the event loop) in which a worker met a client: it accepted, read, sent
+    /// or closed.
     useful: u64,
 }
 

@@ -1,4 +1,5 @@
-//! The workers: their parts, which the options choose, and the turns of each worker.
+//! Makes the event loop and the server of each worker from the options, and runs the turns of the
+//! worker, which are the iterations of the loop.
 
 use std::{error::Error, mem, thread};
 
@@ -130,7 +131,8 @@ struct Serving {
 impl Serving {
     fn run(&mut self) -> evcore::Result<()> {
         let mut slow_turns = SlowTurnLog::default();
-        // The count begins at 0, because a signal may have arrived since the log was opened.
+        // This count of requests to reopen the log begins at 0, because a signal may have arrived
+        // since the log was opened.
         let mut reopen_count = 0;
         loop {
             let count = self.worker.supervised().reopen_count();

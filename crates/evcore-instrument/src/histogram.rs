@@ -1,5 +1,5 @@
-//! A histogram of fixed size, over an HDR histogram: its buckets are wider for greater values, so
-//! that the relative error is bounded.
+//! A histogram of fixed size. It wraps an HDR histogram, whose buckets are wider for greater
+//! values, so that the relative error is bounded.
 //!
 //! Deliberately absent: merging, and file formats.
 

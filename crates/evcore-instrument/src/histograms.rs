@@ -1,4 +1,7 @@
-//! The distributions of a loop's figures.
+//! Histograms of an event loop: the length of its turns, the lateness of its timers, and the
+//! numbers of events and of posted steps.
+//!
+//! A turn is one iteration of the loop. A posted step is one that waits in the loop's own queue.
 
 use std::mem;
 

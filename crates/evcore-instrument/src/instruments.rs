@@ -1,4 +1,7 @@
-//! All instruments of a loop. If nothing is on, a call costs one comparison.
+//! All instruments of an event loop: histograms, a watchdog and a flight recorder. If nothing is
+//! on, a call costs one comparison.
+//!
+//! A turn is one iteration of the loop, and a step is one event that it handles.
 
 use crate::{
     flight_recorder::FlightRecorder, histograms::Histograms, options::InstrumentOptions,
@@ -41,7 +44,7 @@ struct Set<R> {
     began_ns: Option<u64>,
 }
 
-/// The calls of the loop.
+/// The methods that the loop calls.
 impl<R> Instruments<R> {
     /// Creates the instruments that the options turn on.
     #[must_use]

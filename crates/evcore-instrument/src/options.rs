@@ -1,4 +1,4 @@
-//! The choice of a loop's instruments.
+//! Options that turn on the instruments of an event loop. A turn is one iteration of that loop.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The watchdog's report on a slow turn.
+//! The watchdog's report on a slow turn. A turn is one iteration of an event loop.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! Finds the slowest of the turns that took too long, and the longest step of that turn.
+//! Finds the slowest of the turns that took too long, and the longest step of that turn. A turn is
+//! one iteration of an event loop, and a step is one event that it handles.
 //!
 //! Deliberately absent: a report of a turn that never ends. No loop can report its own endless
 //! turn, but a monitor outside of it can, by a heartbeat.

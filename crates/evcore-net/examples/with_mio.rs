@@ -16,8 +16,8 @@ const ALL: Interest = Interest::READABLE.add(Interest::WRITABLE);
 /// A connection, and the bytes that were received and not sent back yet.
 type Connection = (Stream, Vec<u8>);
 
-/// Echoes until a call would block. After 16 rounds it leaves the turn to other clients. mio
-/// reports an edge once, so the connection is registered again to get a new report.
+/// Echoes until a call would block. After 16 rounds it returns, so that other clients get their
+/// turn. mio reports an edge once, so the connection is registered again to get a new report.
 fn echo((stream, unsent): &mut Connection, registry: &Registry, token: Token) -> io::Result<()> {
     let mut buffer = [0; 4096];
     for _ in 0..16 {

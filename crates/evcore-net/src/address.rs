@@ -345,7 +345,7 @@ mod tests {
                 let has_flow = matches!(
                     address.tcp(), Some(SocketAddr::V6(v6)) if v6.flowinfo() != 0
                 );
-                // The text form has no flow, like that of the standard library.
+                // The text form leaves out the IPv6 flow information, as in the standard library.
                 if !has_flow {
                     prop_assert_eq!(address.to_string().parse(), Ok(address));
                 }

@@ -1,4 +1,5 @@
-//! An edge stream as the standard library's `Read` and `Write`.
+//! An adapter through which an edge-triggered stream implements the standard library's `Read` and
+//! `Write`.
 
 use std::fmt;
 use std::io::{self, IoSlice, Read, Write};

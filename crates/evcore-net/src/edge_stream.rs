@@ -1,4 +1,5 @@
-//! A stream whose readiness is reported by edges, with its last known readiness.
+//! A stream for an edge-triggered poller, which reports each change of readiness only once. So the
+//! stream remembers its last known readiness.
 //!
 //! This file depends on no poller: the loop is a trait.
 
@@ -8,13 +9,13 @@ use std::os::fd::AsFd;
 use crate::splice_pipe::SplicePipe;
 use crate::transport::Transport;
 
-/// Maximum number of calls for a side of a stream in one turn of the loop, so that no stream
-/// starves the others.
+/// Maximum number of calls for one side (receiving or sending) of a stream in one turn (iteration)
+/// of the loop, so that no stream starves the others.
 const CALLS_MAX: u8 = 32;
 
 const BUFFERS_MAX: usize = 1024;
 
-/// An edge-triggered loop, as an [`EdgeStream`] needs it.
+/// The methods of an edge-triggered event loop that an [`EdgeStream`] calls.
 pub trait EdgeLoop {
     /// The identifier under which the loop watches a stream.
     type Token: Copy;

@@ -10,9 +10,9 @@ impl Stream {
     /// Returns the time since the last packet of a TCP peer (of `TCP_INFO`, the smaller one of
     /// `tcpi_last_data_recv` and `tcpi_last_ack_recv`). Linux only.
     ///
-    /// Right after an accept it is the time for which the client has waited in the backlog, since
-    /// its handshake or, if that came later, since its request. The time is a multiple of the
-    /// kernel's tick (1 to 10 ms). Costs one system call.
+    /// Right after an accept, it is the time for which the client has waited in the backlog. It
+    /// counts from the handshake, or from the request if one has arrived. The time is a multiple of
+    /// the kernel's tick (1 to 10 ms). Costs one system call.
     ///
     /// # Errors
     ///

@@ -1,6 +1,7 @@
-//! The calls of a connected socket, for any type that owns it.
+//! The system calls on a connected socket, for any type that owns the socket.
 //!
-//! Each call of a socket is one system call, repeated only if a signal interrupts it.
+//! Each function that sends or receives makes one system call, repeated only if a signal interrupts
+//! it.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;

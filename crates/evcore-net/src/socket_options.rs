@@ -1,4 +1,4 @@
-//! The options of all connections, accepted and opened.
+//! The options that accepted connections and opened connections have in common.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! A connection.
+//! A non-blocking TCP or Unix connection.
 //!
 //! The calls buffer nothing and keep no state. The caller decides what a call that would block
 //! means for its poller.

@@ -52,7 +52,7 @@ fn full_tcp_listener() -> (Listener, TcpStream) {
     (listener, client)
 }
 
-/// A bound address without a listener, which no other socket can get.
+/// A bound socket that does not listen, and its address, which no other socket can get.
 fn closed_port() -> (OwnedFd, Address) {
     let taken = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
     bind(&taken, &SocketAddr::from(LOCALHOST)).unwrap();

@@ -1,4 +1,5 @@
-//! The backends of this system, and those that the running kernel permits.
+//! The backends (kernel interfaces such as epoll) that this system has, and those of them that the
+//! running kernel permits.
 
 use std::str::FromStr;
 

@@ -1,10 +1,11 @@
-//! The names of the backends, the same on every system.
+//! The names of the backends, which are the kernel interfaces that a poller may use. The names are
+//! the same on every system.
 //!
 //! A program that names a backend compiles everywhere, and gets an error on a system without it.
 
 use std::fmt;
 
-/// A kernel interface.
+/// The kernel interface that a poller uses, such as epoll.
 ///
 /// ```
 /// use evcore_poller::{Error, BackendKind, Poller};

@@ -131,7 +131,7 @@ pub enum Error {
         kind: BackendKind,
     },
     /// The present process is a forked child of the process that made the poller. The call would
-    /// act on the parent's poller, or on none.
+    /// act on the parent's poller, or on none (a child does not inherit a kqueue).
     #[error(
         "this poller was made in process {process}, before a fork; \
          make one in each process after the fork"
@@ -171,7 +171,7 @@ pub enum Error {
         backend: &'static str,
     },
     /// A signal ended a wait into a [raw](crate::Events::raw) buffer. (In rare cases the wait had
-    /// only events of removed registrations, which were dropped.)
+    /// only events of removed registrations, and the poller has dropped these events.)
     #[error("a signal ended the wait")]
     Interrupted,
     /// The operating system refused a call.

@@ -1,4 +1,4 @@
-//! The buffer of a wait, for the backend that fills it.
+//! The buffer into which a wait puts its events, for the backend that fills it.
 
 use std::fmt;
 

@@ -1,5 +1,5 @@
-//! The buffer of a wait. epoll writes directly into it, and each entry becomes an [`Event`] when it
-//! is read.
+//! The buffer into which a wait puts its events. epoll writes directly into it, and each entry
+//! becomes an [`Event`] when it is read.
 
 use std::{fmt, iter::FusedIterator, slice};
 

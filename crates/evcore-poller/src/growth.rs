@@ -1,4 +1,5 @@
-//! The growth of the side tables: by a quarter, so that no table has much more room than it needs.
+//! The growth of this crate's tables: a full table grows by a quarter, so that no table has much
+//! more room than it needs.
 //!
 //! A `Vec` doubles, so just beyond a power of two half of it is empty. With growth by a quarter,
 //! each element is copied about four times instead of once. Other leaf crates repeat this rule,

@@ -1,6 +1,7 @@
-//! The poller: one contract over every backend. This file has the order in which the side table
-//! (`registry.rs`) and the backend are called. The unusual parts of a wait are in `slow_path.rs`,
-//! and `stale.rs` drops stale events.
+//! The poller: one contract over every backend (kernel interface). This file has the order in which
+//! the poller calls the backend and the side table, which is the poller's own table of
+//! registrations (`registry.rs`). The unusual parts of a wait are in `slow_path.rs`, and `stale.rs`
+//! drops stale events.
 
 mod slow_path;
 mod stale;
@@ -308,8 +309,8 @@ impl Poller {
         }
     }
 
-    /// Passes on to the backend now the changes with which the next [`wait`](Self::wait) would
-    /// begin. Returns whether the next wait has a refused change to report.
+    /// Passes the pending changes to the backend now, and not at the beginning of the next
+    /// [`wait`](Self::wait). Returns whether the next wait has a refused change to report.
     ///
     /// A backend that [batches changes](crate::Capabilities::batches_changes) still makes them in
     /// the wait. Fails in a forked child, with [`Error::Forked`].
@@ -329,8 +330,8 @@ impl Poller {
         self.waker.clone()
     }
 
-    /// Makes each wait that finds nothing ready poll a network device's receive queue before it
-    /// sleeps (epoll on Linux 6.9 or later).
+    /// Sets epoll's busy polling (Linux 6.9 or later): a wait that finds nothing ready polls a
+    /// network device's receive queue before it sleeps.
     ///
     /// The kernel polls the queue by which the watched sockets last received, if it is a device's
     /// queue (the loopback device has none). A wait then reports a packet without an interrupt and
@@ -433,8 +434,8 @@ impl Poller {
         }
     }
 
-    // This is a separate function, so that the usual path keeps no value across the call that makes
-    // room.
+    // This is a separate function, so that no value of the usual path is live across the call that
+    // makes room.
     #[cold]
     #[inline(never)]
     fn make_room_and_register(&mut self, new: Registration) -> Result<()> {
@@ -504,7 +505,7 @@ impl Poller {
 
     #[inline(always)] // so that the row is not copied
     fn take(&mut self, key: u64) -> Result<Row> {
-        // Refusals are dropped first, so that no value is kept across the call.
+        // Refusals are dropped first, so that no value is live across that call.
         if !self.refused.is_empty() {
             self.drop_refusal(key);
         }

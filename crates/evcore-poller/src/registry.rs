@@ -1,4 +1,5 @@
-//! The side table: the interest of each registration, and the part of it that the backend watches.
+//! The poller's own table of its registrations (the side table): for each one, the interest, and
+//! the part of the interest that the backend watches.
 //!
 //! Changes are only recorded here. When a wait begins, [`Registry::next_change`] returns those that
 //! were not undone. If the kernel has no `Edge` or `Oneshot`, the table *masks* reported sides: the
@@ -46,7 +47,7 @@ pub(crate) struct Registry {
     // Invariant: `NO_KEY` if the row is vacant. There are as many keys as `rows`.
     keys: Vec<u64>,
     rows: Vec<Row>,
-    // Invariant: the descriptors of the live rows, no two of which have the same one.
+    // Invariant: these are the descriptors of the live rows, and each belongs to one row only.
     descriptors: FdSet,
     /// True if the kernel may still report registrations that were removed. Only a [rebuilt
     /// set](Self::begin_rebuild) clears it, because no call shows whether a duplicate of a closed
@@ -123,8 +124,8 @@ impl Registry {
         self.capabilities
     }
 
-    /// Returns whether a wait may return its only event, of `key`, as it is, because it needs no
-    /// completion and is not stale.
+    /// Returns whether a wait may return its only event, which has this `key`, as it is: the event
+    /// needs no completion (see [`complete`](Self::complete)), and is not stale.
     #[inline]
     pub(crate) fn is_plain(&self, key: u64, flags: u32) -> bool {
         flags & self.to_complete == 0 && self.is_registered(key)
@@ -132,8 +133,8 @@ impl Registry {
 
     /// Returns whether a wait may return these events as they are.
     ///
-    /// A wait with only stale events would be followed by others without end, so the first event is
-    /// checked even in a raw buffer.
+    /// If stale events alone were returned, they would end every later wait too. So the first event
+    /// is checked even in a raw buffer.
     #[inline]
     pub(crate) fn are_plain(&self, events: &Events) -> bool {
         !(events.has_any(self.to_complete) || self.may_report_stale && self.has_stale(events))
@@ -225,7 +226,7 @@ impl Registry {
         let id = id_of(key);
         self.keys[id] = NO_KEY;
         let row = self.rows.get_mut(id)?;
-        // The descriptor is removed first, so that no part of the row is kept across a call.
+        // The descriptor is removed first, so that no part of the row is live across that call.
         self.descriptors.remove(row.fd);
         let ended = row.clone();
         row.in_backend = WatchSet::EMPTY;

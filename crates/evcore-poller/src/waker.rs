@@ -1,5 +1,5 @@
-//! Ends a wait from another thread, or from a signal handler. A wake carries no message, so put the
-//! work into a queue before the wake.
+//! Wakers, which end a wait from another thread or from a signal handler. A wake carries no
+//! message, so put the work into a queue before the wake.
 
 use std::{
     fmt,

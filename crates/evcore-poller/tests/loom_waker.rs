@@ -3,8 +3,8 @@
 //!
 //! Threads store a number and wake; a poller waits until it has seen all numbers. A wake that is
 //! lost, or that does not publish what was stored before it, leaves the poller waiting for ever,
-//! which loom reports as a deadlock. Each faulty variant changes one step, and its test expects the
-//! failure.
+//! which loom reports as a deadlock. Each faulty variant of the flag or of the poller changes one
+//! step, and its test expects the failure.
 
 #![cfg(evcore_loom)]
 

@@ -1,4 +1,5 @@
-//! The memory of a registration in the poller's tables, for many numbers of registrations.
+//! The memory that a registration takes in the poller's tables, at many different numbers of
+//! registrations.
 
 use std::{
     fs::File,

@@ -1,4 +1,4 @@
-//! Resolves names on threads, for a loop of mio.
+//! Resolves host names on the threads of a pool, for an event loop that uses mio.
 //!
 //! `cargo run -p evcore-pool --example resolve_with_mio -- localhost:80 127.0.0.1:443`
 

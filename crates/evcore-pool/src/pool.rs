@@ -1,4 +1,4 @@
-//! The loop's side of a pool: it submits jobs, and takes their results.
+//! The part of a thread pool that an event loop uses: it submits jobs, and takes their results.
 //!
 //! The pool counts the jobs from their submission until their results are taken. So one bound
 //! limits the sum of waiting jobs, running jobs and results, and there is room for each result.
@@ -25,12 +25,13 @@ use crate::sync::Builder;
 ///
 /// # When it wakes
 ///
+/// A batch is all results that [`next_result`](Self::next_result) returns before it returns `None`.
 /// The pool calls `wake` when a result arrives and no other result waits, and at the end of a batch
 /// if results have arrived meanwhile. It holds no lock during the call, which it makes on one of
 /// its threads or on the loop's thread. `wake` must not panic. If the loop is not waiting during
 /// the call, the wake-up must end its next wait, as mio's `Waker`, a byte in a pipe and
 /// [`Thread::unpark`](thread::Thread::unpark) do. The loop takes results after each wake-up, before
-/// it waits again; there may be none.
+/// it waits again. A wake-up may come without results.
 ///
 /// # Cost
 ///

@@ -43,10 +43,10 @@ pub(crate) struct Shared<Id, T> {
 pub(crate) struct State<Id, T> {
     pub(crate) jobs: VecDeque<Job<Id, T>>,
     pub(crate) results: VecDeque<JobResult<Id, T>>,
-    /// No job starts any more.
+    /// True if no job starts any more.
     // Invariant: once it is set, `jobs` is empty.
     pub(crate) closed: bool,
-    /// The pool was dropped, so that no loop takes results.
+    /// True if the pool was dropped, so that no loop takes results.
     // Invariant: once it is set, `results` is empty.
     pub(crate) abandoned: bool,
     pub(crate) threads: usize,

@@ -1,8 +1,8 @@
 //! Checks the interleavings of the threads of a pool and the loop that submits jobs and takes
-//! results. The shipped files run over loom's lock.
+//! results. The files that the crate ships run over the lock of loom, a model checker.
 //!
-//! Loom reports a lost wake-up as a deadlock. Each mutant does one operation in a wrong way, and
-//! loom must find that.
+//! Loom reports a lost wake-up as a deadlock. Each test that has to panic does one operation in a
+//! wrong way, which loom must find.
 
 #![cfg(evcore_loom)]
 
@@ -30,7 +30,7 @@ type Shared = shared::Shared<u32, u32>;
 type Job = shared::Job<u32, u32>;
 type JobResult = shared::JobResult<u32, u32>;
 
-/// A wake-up lasts until a wait has consumed it.
+/// The place where the loop sleeps. A wake-up lasts until a wait has consumed it.
 #[derive(Default)]
 struct Parker {
     woken: Mutex<bool>,
@@ -153,7 +153,8 @@ impl Steps {
         });
     }
 
-    /// The results of two threads, `of_each` from each, reach a loop that sleeps until it is woken.
+    /// The results of two threads, `of_each` results from each thread, reach a loop that sleeps
+    /// until it is woken.
     fn assert_results_arrive(self, of_each: u32) {
         let check = if of_each == 1 { check } else { check_some };
         check(move || {

@@ -11,10 +11,10 @@
 //! the lock only for that swap, unless an earlier drain was leaked (`mem::forget`). Neither side
 //! allocates once both buffers have grown.
 //!
-//! A sender may wait for a place. It sets a flag and then looks for a place once more. The receiver
-//! frees places, and looks at the flag when its drain ends. A fence on both sides makes sure that
-//! at least one side sees the change of the other side. So a drain takes no further lock while no
-//! sender waits.
+//! If the inbox is full, a sender may wait for a place. It sets a flag and then looks for a place
+//! once more. The receiver frees places, and looks at the flag when its drain ends. A fence on both
+//! sides makes sure that at least one side sees the change of the other side. So a drain takes no
+//! further lock while no sender waits.
 //!
 //! Of the crate, this file uses only `send_error.rs` and `sync.rs`, because `tests/loom_inbox.rs`
 //! includes all three. That test runs them over loom's lock, and replaces single steps by wrong

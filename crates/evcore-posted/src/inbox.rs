@@ -1,4 +1,5 @@
-//! Values from other threads, for a loop that sleeps until something happens.
+//! An inbox: a bounded queue of values from other threads, for an event loop that sleeps until
+//! something happens.
 //!
 //! A loop waits in one place only. So the program passes a function that ends this wait, and an
 //! inbox calls it to wake the receiver.

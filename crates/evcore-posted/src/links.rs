@@ -1,8 +1,8 @@
 //! Up to two lists of ids that share one table of links.
 //!
 //! An id is in at most one of the lists, so one entry of the table holds its links whichever list
-//! it is in. One bit of the entry names the list, so looking up, linking and unlinking are all
-//! O(1).
+//! it is in. One bit of the entry, the *mark*, names the list, so looking up, linking and unlinking
+//! are all O(1).
 //!
 //! `LruList` of evcore-token has one list in each table and needs no such bit. The two do not share
 //! code, because neither crate depends on the other (decision 0018).
@@ -13,7 +13,7 @@ pub(crate) struct Links {
     table: Vec<Link>,
 }
 
-/// One of the lists: its ends and its length. Its links are in the table.
+/// One of the lists: its first and its last id, and its length. Its links are in the table.
 #[derive(Clone, Debug)]
 pub(crate) struct List {
     // Invariant: both are `END` if the list is empty, and both are ids otherwise.
@@ -33,7 +33,8 @@ struct Link {
     next: u32,
 }
 
-/// The highest id: one bit is the mark, and two numbers have other meanings.
+/// The highest id. No higher number is an id, because one bit of a link is the mark, and the
+/// numbers `END` and `UNLINKED` have other meanings.
 pub(crate) const MAX_ID: u32 = UNLINKED - 1;
 
 const MARK: u32 = 1 << 31;
@@ -125,8 +126,8 @@ impl Links {
         Some(id)
     }
 
-    /// Moves all ids of `other` behind `list`, in their order. Costs O(ids moved), because each
-    /// gets the other mark.
+    /// Moves all ids of `other` behind `list`, in their order. Costs O(ids moved), because the mark
+    /// of each id changes to the mark of `list`.
     pub(crate) fn append(&mut self, list: &mut List, other: &mut List) {
         while let Some(id) = self.pop(other) {
             self.push(list, id);

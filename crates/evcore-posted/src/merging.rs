@@ -1,4 +1,4 @@
-//! Ids that other threads post, merged until the loop takes them.
+//! Ids that other threads post (queue for an event loop), merged until the loop takes them.
 //!
 //! Each id waits at most once, so no limit is needed. The ids are keys of a map and not indices of
 //! a table, because another thread may post any `u32`.

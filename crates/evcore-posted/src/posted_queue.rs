@@ -3,9 +3,9 @@
 //! The ids are linked through a side table that is indexed by id. So posting, cancelling and
 //! looking up are O(1), and posting an id again allocates nothing.
 //!
-//! The queue deliberately has no payloads, which the caller keeps by id. It has no priorities, for
-//! which the caller uses several queues. It has no generations, because the code that closes an id
-//! also cancels it.
+//! The queue deliberately has no payloads, because the caller keeps them by id. It has no
+//! priorities, because the caller can use several queues. It does not detect that an id was reused
+//! (no generations), because the code that frees an id also cancels it.
 
 use std::fmt;
 
@@ -36,8 +36,8 @@ pub struct PostedQueue {
 }
 
 impl PostedQueue {
-    /// The highest id that can be posted, 2,147,483,645: the table needs the higher numbers as
-    /// marks.
+    /// The highest id that can be posted, 2,147,483,645: the table of links uses the higher numbers
+    /// for other purposes.
     pub const MAX_ID: u32 = links::MAX_ID;
 
     /// Creates an empty queue. Allocates nothing.

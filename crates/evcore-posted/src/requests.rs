@@ -1,10 +1,10 @@
-//! Requests of other threads: wake-ups, posts, and a shutdown.
+//! Requests of other threads to an event loop: to wake up, to handle posted ids, and to shut down.
 //!
-//! All of them end the wait of the loop by one function, which does not carry the request. So a
-//! requester first writes the request to a separate atomic word, or adds the post under the lock.
-//! Something else may end the wait, too, such as a write to the descriptor of a waker. Such a
-//! wake-up carries no request. So after a program has got the waker (`Requester::expose_waker`),
-//! every wake-up counts as a request to wake.
+//! All of them end the wait of the loop by the same function, which has no argument for the
+//! request. So a requester first writes the request to a separate atomic word, or adds the post
+//! under a lock. Something else may end the wait, too, such as a write to the descriptor of a
+//! waker. Such a wake-up carries no request. So after a program has got the waker
+//! (`Requester::expose_waker`), every wake-up counts as a request to wake.
 //!
 //! `tests/loom_requests.rs` runs this file over loom's atomics, and changes single orderings and
 //! steps to show that each is needed. Therefore the fields of [`Requester`] and [`Shared`] are

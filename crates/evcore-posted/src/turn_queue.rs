@@ -1,19 +1,20 @@
-//! A posted queue that separates this turn from the next.
+//! A queue of posted ids that separates this turn (iteration of an event loop) from the next.
 //!
 //! An id that is posted for the next turn cannot be popped before that turn begins. So work that
 //! posts itself again and again leaves room for a poll of the kernel in between.
 //!
-//! The wait deliberately stays with the loop. The loop must not sleep unless
+//! The queue deliberately does not wait. The loop waits, and must not sleep unless
 //! [`TurnQueue::is_empty`] returns true.
 
 use std::fmt;
 
 use crate::links::{self, Links, List};
 
-/// A queue of the ids that are due in this turn, and of those that are due in the next.
+/// A queue of the ids that are due in this turn of an event loop, and of those that are due in the
+/// next turn.
 ///
-/// An id is due in at most one of the two turns. If it is posted for both, it is due once, in this
-/// turn.
+/// A turn is one iteration of the loop. An id is due in at most one of the two turns. If it is
+/// posted for both, it is due once, in this turn.
 ///
 /// A loop calls [`begin_turn`](Self::begin_turn), then waits (without sleeping, unless the queue
 /// [is empty](Self::is_empty)), handles the events, and calls [`pop`](Self::pop) within a budget.
@@ -50,8 +51,8 @@ pub struct TurnQueue {
 }
 
 impl TurnQueue {
-    /// The highest id that can be posted, 2,147,483,645: the table needs the higher numbers as
-    /// marks.
+    /// The highest id that can be posted, 2,147,483,645: the table of links uses the higher numbers
+    /// for other purposes.
     pub const MAX_ID: u32 = links::MAX_ID;
 
     /// Creates an empty queue. Allocates nothing.

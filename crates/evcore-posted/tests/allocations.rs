@@ -1,4 +1,4 @@
-//! An inbox that has grown, and a queue made with room, allocate nothing.
+//! Tests that an inbox whose buffers have grown, and a queue made with room, allocate nothing.
 
 use evcore_posted::{Inbox, PostedQueue, Sender, TurnQueue};
 use evcore_testing::{CountingAllocator, allocations};

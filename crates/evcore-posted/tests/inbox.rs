@@ -1,4 +1,4 @@
-//! An inbox whose sender and receiver run in one thread.
+//! Tests an inbox whose sender and receiver run in one thread.
 
 use std::cell::Cell;
 use std::mem;

@@ -1,4 +1,5 @@
-//! Inboxes between real threads: each value arrives once, and the values of one sender in order.
+//! Tests inboxes between real threads: each value arrives once, and the values of one sender arrive
+//! in order.
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! The interleavings of the senders and the receiver of an inbox: the shipped files over loom's
-//! lock.
+//! Tests interleavings of the senders and the receiver of an inbox. The shipped files run over
+//! loom's lock.
 //!
 //! Senders send. The receiver sleeps until it is woken, drains, and repeats this until it has all
 //! values. A lost wake-up or a lost value leaves it asleep for ever, which loom reports as a

@@ -1,5 +1,5 @@
-//! Interleavings of requesters with the loop's side, with at most three preemptions:
-//! `src/requests.rs` and `src/merging.rs` over loom's atomics and lock.
+//! Tests interleavings of threads that send requests with the event loop that takes them, with at
+//! most three preemptions. `src/requests.rs` and `src/merging.rs` run over loom's atomics and lock.
 //!
 //! Threads write a request and notify the loop. The loop sleeps until it is notified, and takes the
 //! requests. If a request is lost, the loop sleeps for ever, which loom reports as a deadlock. Each

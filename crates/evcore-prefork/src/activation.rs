@@ -1,8 +1,8 @@
 //! Socket activation: a service manager opens the listeners, and starts the program with them.
 //!
 //! The protocol is `sd_listen_fds` of systemd. It also passes the descriptors that the service
-//! manager has kept since the last run of the service, which are recognised by their names
-//! (`LISTEN_FDNAMES`).
+//! manager has kept since the last run of the service. Their names (`LISTEN_FDNAMES`) show their
+//! purpose.
 
 #![allow(unsafe_code, reason = "descriptors known by their numbers")]
 
@@ -107,9 +107,9 @@ pub fn stored_listeners() -> Result<Vec<OwnedFd>> {
     Ok(taken.unwrap_or_default())
 }
 
-/// Takes the mailboxes that the service manager has kept. The result is empty if the program has
-/// called neither [`activated`] nor [`stored_listeners`], because other code may then own the
-/// descriptors with these numbers.
+/// Takes the mailboxes (sockets by which workers reach each other) that the service manager has
+/// kept. The result is empty if the program has called neither [`activated`] nor
+/// [`stored_listeners`], because other code may then own the descriptors with these numbers.
 pub(crate) fn stored_mailboxes() -> StoredMailboxes {
     let mut passed = PASSED.lock().unwrap_or_else(PoisonError::into_inner);
     let passed = passed.as_mut();
@@ -151,7 +151,7 @@ fn with_passed<T>(take: impl FnOnce(&mut Passed) -> T) -> Result<Option<T>> {
 }
 
 /// Takes all passed descriptors. The caller keeps them. It calls this function again only if no
-/// descriptors were passed, or after an error. In both cases, this function has taken nothing.
+/// descriptors were passed, or after an error. In both cases, the earlier call has taken nothing.
 fn take_passed() -> Result<Option<Passed>> {
     let (Some(pid), Some(count)) = (env::var_os(LISTEN_PID), env::var_os(LISTEN_FDS)) else {
         return Ok(None);

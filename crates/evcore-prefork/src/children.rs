@@ -1,4 +1,4 @@
-//! The living workers of a master, by slot.
+//! The living workers of a master, by slot (the place of a worker in the master's table).
 
 use std::{collections::BTreeMap, os::fd::BorrowedFd};
 

@@ -1,8 +1,8 @@
 //! Reading and setting the CPUs of a thread.
 //!
-//! A set is an array of bits. The length of the kernel's own set depends on how it was built and
-//! booted. The C library's types end at CPU 1,023, so the arrays here grow until the kernel's set
-//! fits.
+//! A set is an array of bits. The length of the kernel's own set depends on how the kernel was
+//! built and booted. The C library's types end at CPU 1,023, so the arrays here grow until the
+//! kernel's set fits.
 
 #![allow(
     unsafe_code,
@@ -52,7 +52,8 @@ fn grow_until_it_fits(
     }
 }
 
-/// Returns whether the kernel's set is longer: Linux returns EINVAL, and FreeBSD ERANGE.
+/// Returns whether the error means that the kernel's set is longer than the array: EINVAL on Linux,
+/// and ERANGE on FreeBSD.
 fn is_too_short(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EINVAL | libc::ERANGE))
 }

@@ -1,4 +1,7 @@
 //! The descriptor stores of a master: one for each worker, and those of workers that have ended.
+//!
+//! A store is a process that keeps the idle connections of its worker if the worker dies. Its place
+//! is memory that it shares with the master.
 
 use std::{
     collections::BTreeMap,

@@ -1,4 +1,4 @@
-//! The ends of a worker and of the supervisor.
+//! The exit codes of workers, and the reasons for which a worker or the supervisor ends.
 
 use std::{any::Any, fmt, num::NonZeroU32, os::unix::process::ExitStatusExt, process::ExitStatus};
 
@@ -6,8 +6,8 @@ use crate::{slot::Slot, stop::Stop, worker_index::WorkerIndex};
 
 /// The exit code by which a worker prevents its replacement: 2, as in nginx.
 ///
-/// Use it if a replacement would fail in the same way. Without a stop, a worker that ends in any
-/// other way is replaced (but see [`CANNOT_START`]).
+/// Use it if a replacement would fail in the same way. The supervisor replaces a worker that ends
+/// in any other way, unless it has stopped that worker (but see [`CANNOT_START`]).
 pub const DO_NOT_RESTART: i32 = 2;
 
 /// The exit code by which a worker reports that it could not start, before it was

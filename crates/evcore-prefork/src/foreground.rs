@@ -1,5 +1,5 @@
-//! The check for the foreground of a terminal. A process there gets WINCH when the window changes
-//! its size, so WINCH is not a command there.
+//! Checks whether this process is in the foreground of its terminal. If it is, the terminal sends
+//! it WINCH when the window changes its size, so the master must not take WINCH for a command.
 
 use std::fs::File;
 

@@ -30,8 +30,9 @@ pub(crate) fn fork() -> io::Result<Side> {
     // Without this, both processes would write the bytes that are left in the buffer.
     let _ = io::stdout().flush();
     signals::block();
-    // SAFETY: there is one thread, because `run` checks this on systems that show it, and requires
-    // it of the caller on others. So no lock is held, and the child may do all that the parent may.
+    // SAFETY: there is one thread. `run` checks this if the system shows the number of threads, and
+    // otherwise requires it of the caller. So no lock is held, and the child may do all that the
+    // parent may.
     let pid = unsafe { libc::fork() };
     let side = match pid {
         ..0 => Err(io::Error::last_os_error()),

@@ -1,5 +1,6 @@
-//! The marks of a worker's descriptors, as its descriptor store reads them. A mark is a byte that
-//! the worker shares with the store. It shows whether a connection is idle.
+//! The marks of a worker's descriptors, as its descriptor store reads them. The store is a process
+//! that keeps the worker's idle connections if the worker dies. A mark is a byte that the worker
+//! shares with the store. It shows whether a connection is idle.
 
 use std::{
     fs, io,
@@ -10,13 +11,13 @@ use std::{
 
 const IDLE: u8 = 1;
 
-/// The mark of a connection that is not idle. Such connections are only counted.
+/// The mark of a connection that is not idle. The store counts such connections, and closes them.
 const BUSY: u8 = 2;
 
 /// The mark of a worker whose function has returned, in place of the mark of standard input.
 pub(crate) const RETURNED: u8 = 255;
 
-/// The marks of a worker that has died.
+/// The marked descriptors of a worker that has died.
 #[derive(Debug, Default)]
 pub(crate) struct Marked {
     /// The idle descriptors, in the order of their numbers.

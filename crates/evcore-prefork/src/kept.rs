@@ -1,4 +1,4 @@
-//! The descriptors that a descriptor store keeps.
+//! The connections that a worker's descriptor store (a process) keeps open if the worker dies.
 
 use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -20,7 +20,7 @@ pub struct Kept {
     /// The sending ends of the two mailboxes of successors. The first one is for workers of the
     /// same master, and the second one for workers of another binary.
     pub(crate) mailboxes: [OwnedFd; 2],
-    /// The kind of successor, which the master writes.
+    /// The kind of successor. The master writes it.
     pub(crate) successor: &'static AtomicU8,
 }
 
@@ -29,7 +29,7 @@ impl Kept {
     /// [successor](crate::Mailboxes::to_successor).
     ///
     /// If the master is stopped while another binary runs, a worker of that binary becomes the
-    /// successor. So call this again for each channel.
+    /// successor. So call this again before you open another channel to the successor.
     #[must_use]
     pub fn to_successor(&self) -> BorrowedFd<'_> {
         let [generation, binary] = &self.mailboxes;

@@ -7,8 +7,8 @@
 //! that [`next`](Lifecycle::next) returns, up to [`Action::Wait`] or [`Action::Done`].
 //!
 //! The workers of one start or reload are a generation. Once the newest one [can take
-//! over](Takeover), all older ones get a stop. So at least one generation serves until a stop or a
-//! drain, which stops all workers while the master stays.
+//! over](Takeover), all older ones get a stop. So at least one generation serves until the server
+//! is stopped or drained. A drain stops all workers, and the master stays.
 //!
 //! Workers stand in a table of slots. A generation has its own row, with a slot for each index,
 //! until its last worker has ended.

@@ -1,8 +1,9 @@
 //! Mailboxes: sockets by which workers reach each other, and which exist before any worker.
 //!
 //! A mailbox is a pair of sockets: the master keeps both ends, each worker has all sending ends,
-//! and usually one worker at a time reads. So a message to a slot without a worker waits for the
-//! slot's next worker. The application chooses the messages; `evcore-handover` sends connections.
+//! and usually one worker at a time reads the receiving end. So a message to a slot without a
+//! worker waits for the slot's next worker. The application chooses the messages; `evcore-handover`
+//! sends connections.
 
 use std::{
     os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd},

@@ -323,7 +323,7 @@ impl<'a, S: Spawn> Master<'a, S> {
             }
             self.lifecycle.stop(stop, Instant::now());
             // This drops the values that the workers' function has captured, above all listeners.
-            // Open ones would accept clients that no worker will serve.
+            // Listeners that stay open would accept clients that no worker will serve.
             self.spawner.close();
             if let Some(binary) = &mut self.binary {
                 binary.close();

@@ -1,4 +1,4 @@
-//! Descriptor stores on a system that cannot have them.
+//! A stand-in for `descriptor_stores.rs` on other systems than Linux. They cannot have such stores.
 
 use std::{convert::Infallible, marker::PhantomData};
 
@@ -10,7 +10,7 @@ use crate::{
     worker::Worker,
 };
 
-/// Never made.
+/// A type without values, because `new` always returns an error.
 #[derive(Debug)]
 pub(crate) struct DescriptorStores<'a>(Infallible, PhantomData<HandOn<'a>>);
 
@@ -44,7 +44,7 @@ impl<'a> DescriptorStores<'a> {
     }
 }
 
-/// Never made.
+/// The report of a worker with a store, which is never made here.
 #[derive(Debug)]
 pub(crate) struct ReturnReport;
 

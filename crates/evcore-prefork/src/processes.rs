@@ -1,4 +1,4 @@
-//! Workers as processes.
+//! Runs the workers of a master as processes.
 
 use std::{
     io,
@@ -38,7 +38,7 @@ use crate::{
 const PANICKED: i32 = 101;
 
 pub(crate) struct Processes<'a, F> {
-    /// The work; `None` once no more workers are started.
+    /// The function that each worker runs; `None` once no more workers are started.
     work: Option<F>,
     /// Number of workers in a generation.
     workers: usize,

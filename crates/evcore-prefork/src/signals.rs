@@ -162,7 +162,7 @@ pub(crate) fn take_commands() -> Commands {
     Commands(COMMANDS.swap(0, Ordering::SeqCst))
 }
 
-/// A set, because signals of different numbers have no order.
+/// Commands that were pending. They are a set, because signals of different numbers have no order.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Commands(u8);
 
@@ -205,7 +205,8 @@ pub(crate) fn set_wake_fd(fd: OwnedFd) {
     }
 }
 
-/// Ignores an error, because the reader of a full descriptor has been woken already.
+/// Writes to the descriptor, if there is one. Ignores an error, because the reader of a full
+/// descriptor has been woken already.
 fn wake(fd: Option<RawFd>) {
     if let Some(fd) = fd {
         // SAFETY: STATE's descriptor is closed only by `reset`, while no handler can run.

@@ -1,6 +1,6 @@
-//! The two kinds of stop.
+//! The two kinds of stop: graceful and fast.
 
-/// The kind of a stop.
+/// A request to a worker, or to the whole server, to end.
 ///
 /// ```
 /// use evcore_prefork::Stop;

@@ -1,4 +1,5 @@
-//! The process of a descriptor store, on Linux.
+//! The process of a descriptor store, which keeps the idle connections of its worker if the worker
+//! dies. It exists on Linux only.
 //!
 //! A store shares the descriptor table of its worker (`CLONE_FILES`), so the connections stay open,
 //! whatever ends the worker. A connection costs the store one byte, its mark.
@@ -146,7 +147,8 @@ impl Store {
     /// Waits until the worker has ended, and hands on the connections that it has left. Does not
     /// return, because the caller's values are copies of the worker's.
     fn run(self, hand_on: HandOn<'_>) -> ! {
-        // The numbers of descriptors that it has captured may belong to others when it returns.
+        // `hand_on` is not dropped, because `keep` closes the descriptors that it has captured.
+        // Their numbers may then belong to other descriptors.
         let hand_on = ManuallyDrop::new(hand_on);
         let handed_on = panic::catch_unwind(AssertUnwindSafe(|| self.keep(&**hand_on)));
         end(handed_on.is_err().into())
@@ -163,7 +165,8 @@ impl Store {
         if wait_for(self.worker_end.as_fd()).is_err() || self.has_returned() {
             end(0);
         }
-        // Reading `/proc` needs a descriptor. If the worker has used up its limit, one is free now.
+        // Reading `/proc` needs a descriptor. This drop frees one, even if the worker has used up
+        // its limit.
         drop(self.worker_end);
         let Marked { idle, busy } = idle_marks::marked(idle_marks::of_open(self.marks));
         let Successors { mailboxes, kind } = self.successors;

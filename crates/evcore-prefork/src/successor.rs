@@ -1,6 +1,6 @@
 //! The successor of a worker that stops.
 
-/// The kind of worker that serves in place of one that stops, now or later.
+/// The kind of worker that serves, or will serve, in place of one that stops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Successor {
     /// A worker of a newer generation of the same master, after a reload.

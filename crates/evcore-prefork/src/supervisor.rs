@@ -115,8 +115,9 @@ impl<'a> Supervisor<'a> {
 
     /// Kills each worker process that hangs, which means that it has [worked](Worker::works) for
     /// this time without a [wait](Worker::waits). Such a worker may be in an endless loop, blocked
-    /// in a call, or stopped in a turn by a signal (SIGSTOP). It is [replaced](crate#replacement)
-    /// like other workers that die. By default, there is no such timeout.
+    /// in a call, or stopped by a signal (SIGSTOP) while it works. It is
+    /// [replaced](crate#replacement) like other workers that die. By default, there is no such
+    /// timeout.
     ///
     /// The master checks eight times in this time, so a worker may hang for an eighth longer. If
     /// the master itself does not run for half of this time, for example because the whole server
@@ -338,7 +339,7 @@ impl<'a> Supervisor<'a> {
     }
 
     /// Sets the hook for each worker that a stop does not end: a process that still lives a second
-    /// after the stop has killed it, or a thread that still runs a second after
+    /// after the master has sent it KILL, or a thread that still runs a second after
     /// [`Stop::Fast`](crate::Stop::Fast).
     ///
     /// The worker keeps its slot until it ends, and then [`on_exit`](Self::on_exit) is called.

@@ -1,4 +1,4 @@
-//! Workers as threads.
+//! Runs the workers of a master as threads.
 
 use std::{
     convert::Infallible,
@@ -24,7 +24,7 @@ use crate::{
 };
 
 pub(crate) struct Threads<F> {
-    /// The work; `None` once no more workers are started.
+    /// The function that each worker runs; `None` once no more workers are started.
     work: Option<Arc<F>>,
     /// Number of workers in a generation.
     workers: usize,

@@ -1,4 +1,4 @@
-//! A new binary that takes over the listeners of the old one, which stay open all the time.
+//! Starts a new binary, which takes over the listeners of the old one. They stay open all the time.
 //!
 //! The new binary finds the numbers of the descriptors in an environment variable, as in nginx.
 
@@ -297,8 +297,8 @@ impl Binary {
             false => command.env(MAILBOXES, list(&mailboxes)),
         };
         numbers.extend(mailboxes);
-        // The variable names this process, whose place the new binary takes. Without it, the other
-        // variables of a service manager's watchdog are for any process of the service.
+        // `WATCHDOG_PID` names this process, whose place the new binary takes. Without it, the
+        // other variables of a service manager's watchdog are for any process of the service.
         command.env_remove("WATCHDOG_PID");
         command.env(PARENT, getpid().as_raw_nonzero().to_string());
         // The first binary decides whether the variables of socket activation are removed. A newer

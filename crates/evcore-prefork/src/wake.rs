@@ -5,7 +5,7 @@ use std::{
     os::{fd::OwnedFd, unix::net::UnixStream},
 };
 
-/// The writing end of a wake-up.
+/// A descriptor that wakes a worker or the master when it is written to.
 pub(crate) trait Wake {
     /// Ends the reader's present or next wait. Errors are ignored, because a full pipe has woken
     /// its reader already.

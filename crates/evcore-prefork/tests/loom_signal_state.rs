@@ -1,5 +1,6 @@
-//! Every interleaving of a request with a worker that sets the descriptor to write to. The shipped
-//! file runs over loom's atomics.
+//! Tests every interleaving of a request, by a signal handler, and a worker that sets the
+//! descriptor by which handlers wake it. The shipped file `signal_state.rs` runs over loom's
+//! atomics.
 //!
 //! The request or the worker itself must wake the worker. Each mutant has one wrong step, which
 //! loom must find.

@@ -1,5 +1,5 @@
-//! Every interleaving of a master and its worker, which is a thread. The shipped file runs over
-//! loom's lock and atomics.
+//! Tests every interleaving of a master and its worker, which is a thread. The shipped file
+//! `thread_channel.rs` runs over loom's lock and atomics.
 //!
 //! A side that sleeps is woken by the other. After a lost wake-up it sleeps for ever, which loom
 //! reports as a deadlock. A cell that is not atomic stands for the work of a side before its

@@ -1,4 +1,4 @@
-//! Addresses as the bytes of a recording.
+//! Encodes addresses as bytes of a recording, and decodes them.
 
 use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::PathBuf};
 

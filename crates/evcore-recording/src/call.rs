@@ -1,8 +1,9 @@
-//! One call to the world outside of a loop, and what came back.
+//! A recorded call: one call of the program, such as a receive from a socket or a read of the
+//! clock, with its result.
 
 use std::{fmt, io};
 
-/// A call and its result.
+/// A call of the program to the world outside of its event loop, and the result.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Call {
     /// The call.
@@ -12,8 +13,9 @@ pub struct Call {
     /// [`Wait`](What::Wait), bits: 1 if a waker ended the wait, 2 if the program has borrowed the
     /// waker's descriptor, 4 if another thread used the loop's own handle. For a
     /// [`Value`](What::Value), 1 if it is from [`Outside::news`](crate::Outside::news). For a
-    /// [`Group`](What::Group), 1 if the member begins. For a [`Request`](What::Request), its kind.
-    /// For a call without any of these, 0.
+    /// [`Group`](What::Group), 1 when the program wraps its member of a worker group, and 0 when
+    /// that member reads the group. For a [`Request`](What::Request), its kind. For a call without
+    /// any of these, 0.
     pub of: u32,
     /// The result: a number that depends on the call, or an error's negated number.
     pub result: i64,
@@ -62,18 +64,18 @@ pub enum What {
     SendFile,
     /// A call of a connector: the number of the stream, and the server's address.
     Connect,
-    /// A request of another thread to the loop, at the end of a wait. Its kind is [`of`](Call::of):
-    /// 0 wakes the loop, 1 shuts it down within the milliseconds in the result, 2 posts the token
-    /// in the result with the readiness in the bytes.
+    /// A request of another thread to the loop, at the end of a wait. [`of`](Call::of) is its kind:
+    /// 0 wakes the loop. 1 shuts the loop down, and the result is the timeout in milliseconds. 2
+    /// posts a token, which is the result; the readiness is in the bytes.
     Request,
     /// The number of queries with the answer "nothing" since the previous recorded call. Such a
     /// query has no entry of its own. This entry precedes the first query with another answer.
     Quiet,
     /// A try of a member of the group to take the accept lock: 1 if it got the lock.
     Lock,
-    /// A member of the group was notified.
+    /// Another worker has notified the member of the group.
     Notified,
-    /// The group, as a member saw it.
+    /// The state of the worker group, as a member read it.
     Group,
     /// The spread of the connections over the group.
     Spread,
@@ -81,7 +83,7 @@ pub enum What {
     Job,
     /// A value that the program got from outside by itself.
     Value,
-    /// A value of the program that a replay compares.
+    /// A value of the program. A replay compares its own value with it.
     Check,
     /// The time since the last packet of a stream's peer: nanoseconds.
     SinceLastPacket,

@@ -7,7 +7,7 @@ use crate::call::{Call, HEAD, HEAD_AT, What};
 /// The first call in which a replay differs from its recording.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
-    /// The number of the turn of the recording, from 0.
+    /// The number of the turn (iteration of the event loop) in the recording, from 0.
     pub turn: usize,
     /// The number of the call in that turn, from 0.
     pub call: usize,

@@ -1,4 +1,4 @@
-//! The file of a recording, as memory.
+//! Creates the file of a recording, and maps it into memory.
 #![allow(
     unsafe_code,
     reason = "a map of a file is memory that others could change"

@@ -1,4 +1,4 @@
-//! The shared words of a worker group, as one member sees them.
+//! Records and replays what one worker reads from the memory that its worker group shares.
 
 use std::{fmt, io};
 
@@ -8,10 +8,10 @@ use evcore::balancer::{
 
 use crate::{call::What, recorder::Recorder, replay::Replay};
 
-/// The number that stands for "no worker" in place of a slot.
+/// The number that stands for "no worker" in place of a slot, the index of a worker in its group.
 const NOBODY: u32 = u32::MAX;
 
-/// Number of slots that the words of a recording may refer to.
+/// Number of slots that a recording may refer to.
 const MAX_SLOT: u32 = 1 << 16;
 
 impl Recorder {

@@ -11,7 +11,8 @@ use crate::{
     },
 };
 
-/// Everything that a worker got from outside, turn by turn.
+/// Everything that a worker got from outside, turn by turn. A turn is one iteration of its event
+/// loop.
 ///
 /// ```
 /// use evcore_recording::{Recorder, Recording, Refused};

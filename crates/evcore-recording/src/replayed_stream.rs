@@ -128,8 +128,9 @@ impl Connector for ReplayedConnector {
         })
     }
 
-    /// Returns true, because the recorded program may have gone on without the peer's address. If
-    /// the program has read the address, the recording has the result.
+    /// Returns true, because the recorded connector may have connected by sending, so that the
+    /// program went on without the peer's address. If the program has read the address, the
+    /// recording has the result.
     fn connects_by_sending(&self) -> bool {
         true
     }

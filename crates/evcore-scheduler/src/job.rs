@@ -1,4 +1,4 @@
-//! The handle of a job.
+//! The handle of a job, which is a closure that the scheduler runs at a given time.
 
 use std::fmt;
 use std::sync::Arc;

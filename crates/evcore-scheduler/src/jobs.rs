@@ -1,4 +1,5 @@
 //! The state under the scheduler's lock: the jobs, their timers, and whether the thread sleeps.
+//! Times are in ticks, which are nanoseconds since the start of the scheduler.
 //!
 //! This module returns closures instead of running or dropping them, because they are the user's
 //! code, and the caller runs and drops them outside the lock.

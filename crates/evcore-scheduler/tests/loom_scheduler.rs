@@ -1,4 +1,4 @@
-//! Interleavings of the sleeping scheduler thread and the threads that wake it.
+//! Tests interleavings of the sleeping scheduler thread and the threads that wake it.
 //!
 //! Time stands still in these models, and no sleep ends by itself. So loom reports a lost wake-up
 //! as a deadlock.

@@ -34,7 +34,8 @@ struct Side {
 
 type End = (EdgeStream, Side);
 
-/// Moves bytes from one side to the other until a call would block, or until the end is passed on.
+/// Moves bytes from one side to the other until a call would block, or until the end of the stream
+/// is passed on.
 fn forward((from, side): &mut End, (to, other): &mut End, ev: &mut EventLoop) -> io::Result<()> {
     while !side.header.is_empty() {
         side.header.drain(..to.send(ev, &side.header)?);

@@ -1,4 +1,5 @@
-//! Connections that come from other workers: the mailboxes, and the channels of their senders.
+//! Connections that come from other workers. From its mailboxes, a worker takes the channels over
+//! which other workers send it connections.
 
 use evcore::balancer::Moved;
 use evcore::poller::Source;
@@ -8,16 +9,16 @@ use evcore_handover::{Batch, Connection, Descriptor, Error, Mailbox, Receiver};
 /// A connection that another worker has handed over, or that has come back because no worker took
 /// it.
 ///
-/// The loop watches it already. In a later turn, the loop reports bytes that have arrived, and room
-/// to send. Keep the connection, because dropping it closes the connection, but leaves its token in
-/// use until the loop ends.
+/// The loop watches it already. In a later turn (iteration), the loop reports bytes that have
+/// arrived, and room to send. Keep the connection, because dropping it closes the connection, but
+/// leaves its token in use until the loop ends.
 #[derive(Debug)]
 #[must_use = "its token stays in use until it is removed"]
 pub struct Arrival<S = Stream> {
     /// The stream, for [`Connections::insert`](evcore::Connections::insert).
     pub stream: EdgeStream<S>,
-    /// The other end of a session, which
-    /// [`Worker::hand_over_pairs`](crate::Worker::hand_over_pairs) has handed over with the stream.
+    /// The second connection of a session, if
+    /// [`Worker::hand_over_pairs`](crate::Worker::hand_over_pairs) has handed over both.
     pub partner: Option<EdgeStream<S>>,
     /// The connection's state, as bytes: the one with which it left its worker, or the [idle
     /// state](crate::Server::descriptor_store) if that worker has died.
@@ -91,8 +92,8 @@ fn accept<D: Descriptor + Source, S: From<D>>(
         }
     }
     let count = u32::try_from(tokens.len()).expect("a batch has fewer");
-    // Reported before the answer, so that a connection counts for at least one worker at each
-    // moment.
+    // The arrival is reported before the answer, so that a connection counts for at least one
+    // worker at each moment.
     ev.listeners().report_moved(Moved::Arrived(count));
     match batch.accept() {
         Ok(connections) => {

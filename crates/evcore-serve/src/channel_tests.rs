@@ -1,5 +1,5 @@
-//! Connections that move while the kernel has no room, or while the other worker is slow or fails.
-//! The tests pass the time in as a number, so that none waits.
+//! Tests of connections that move while the kernel has no room, or while the other worker is slow
+//! or fails. The tests pass the time in as a number, so that none waits.
 
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -35,6 +35,7 @@ fn set_full(is_full: bool) {
     IS_FULL.set(is_full);
 }
 
+/// A descriptor that cannot be sent while `IS_FULL` is true.
 #[derive(Debug)]
 struct Scarce(OwnedFd);
 
@@ -144,6 +145,7 @@ impl Taker {
     }
 
     /// Takes the batches of the channels that it has greeted before, and then greets new channels.
+    /// (The greeting is the first message of a receiver to its sender.)
     fn turn(&mut self) {
         let taken = &mut self.taken;
         self.receivers.retain_mut(|receiver| {
@@ -355,7 +357,7 @@ fn a_worker_waits_for_room_in_the_kernel_before_its_connections_leave() {
     assert!(!worker.has_reported.get());
 }
 
-/// The channel by which another worker gives connections to this one, which has greeted.
+/// Opens a channel by which another worker gives connections to this one, and makes this one greet.
 fn another(worker: &mut Replaced) -> Sender<Scarce> {
     let stop = worker.stop.take();
     let mut sender = Sender::open_to(worker.mailbox.as_fd(), VERSION).unwrap();

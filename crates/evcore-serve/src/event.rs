@@ -33,7 +33,7 @@ pub enum Event<'a> {
     Kept(&'a WorkerInfo, KeptCounts),
     /// Reported in the worker, which serves without a descriptor store.
     NoDescriptorStore(WorkerIndex, &'a prefork::Error),
-    /// A worker is killed, because its turn has lasted this long.
+    /// A worker is killed, because its turn (one iteration of its loop) has lasted this long.
     Hung(&'a WorkerInfo, Duration),
     /// A worker cannot be ended: a process that still lives a second after it was killed, or a
     /// thread that still runs a second after a fast stop.

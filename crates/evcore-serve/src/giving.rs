@@ -1,9 +1,10 @@
 //! Connections that a worker gives to another one while both serve, because it has more than its
 //! share.
 //!
-//! The plan of the loop has the number of connections and the worker that gets them. They leave
-//! when that worker has greeted (sent its first message), so that none waits for a worker that does
-//! not run. The plans of further turns may give more, so the channel stays open for a while.
+//! A plan has the number of connections to give, and the worker that gets them. The loop may make a
+//! plan in each turn (iteration). The connections leave when that worker has greeted (sent its
+//! first message), so that none waits for a worker that does not run. The plans of further turns
+//! may give more, so the channel stays open for a while.
 
 use std::time::{Duration, Instant};
 

@@ -46,8 +46,9 @@ impl<D: Descriptor> HandingOn<D> {
         }
     }
 
-    /// Takes one turn. Returns the time of the next turn, which comes earlier if the
-    /// [descriptor](Self::descriptor) is readable; `None` if this was the last turn.
+    /// Takes one turn: does the work that is due, without a wait. Returns the time of the next
+    /// turn, which comes earlier if the [descriptor](Self::descriptor) is readable; `None` if this
+    /// was the last turn.
     pub(crate) fn turn(&mut self, successor: D::Borrowed<'_>, now: Instant) -> Option<Instant> {
         if self.departure.under_way() == 0 {
             return None;

@@ -66,7 +66,7 @@ pub(crate) struct Handover<S = Stream, M: MailboxEnds = Mailboxes> {
     report: Report,
     mailboxes: M,
     sources: TokenMap<Source<M::Descriptor>>,
-    /// The token of the handover's timer and posts.
+    /// The token of the handover's timer, and of its posts, which keep the next turn from waiting.
     own: Token,
     /// The channel to a worker that gets connections while this one continues to serve, and the
     /// channel's token.
@@ -138,8 +138,8 @@ where
         })
     }
 
-    /// Does the handover's work before a wait. Returns the timeout of the loop's shutdown once the
-    /// shutdown has to begin.
+    /// Does the handover's work at the beginning of a turn (an iteration of the loop), before the
+    /// wait. Returns the timeout of the loop's shutdown once the shutdown has to begin.
     pub(crate) fn begin_turn(
         &mut self,
         ev: &mut EventLoop<impl Acceptor<Stream = S>>,
@@ -187,7 +187,7 @@ where
         }
         match self.phase {
             // The shutdown begins after the program has taken these connections, so that idle ones
-            // get the grace that a shutdown gives to recently idle connections.
+            // get the extra time that a shutdown gives to recently idle connections.
             _ if !self.back.is_empty() => None,
             Phase::Over { stop_by } => Some(stop_by.saturating_duration_since(now)),
             Phase::Serving | Phase::Leaving { .. } | Phase::Depositing { .. } => None,

@@ -1,4 +1,5 @@
-//! The connections of a worker that has died, which its descriptor store hands to the successor.
+//! Hands the connections of a worker that has died to its successor. This runs in the worker's
+//! descriptor store, a process that has kept the connections open.
 
 use std::mem;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

@@ -1,4 +1,5 @@
-//! The ends of mailboxes that a worker has: those of its supervisor, or those of a simulation.
+//! The ends of mailboxes (socket pairs by which workers reach each other) that a worker has. They
+//! come from its supervisor, or from a simulation.
 
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};

@@ -25,7 +25,7 @@ pub struct Parts {
 }
 
 impl Parts {
-    /// Returns the worker's place in the group of the server, for one loop at a time.
+    /// Returns the worker's place in the group of the server. Only one loop at a time may use it.
     #[must_use]
     pub fn member(&self) -> Member {
         let slot = self.supervised.slot();

@@ -1,4 +1,4 @@
-//! Settings that would have no effect on some kinds of workers.
+//! Refuses settings of a server that would have no effect on its kind of workers.
 
 use std::io;
 

@@ -79,8 +79,8 @@ impl Worker {
         self
     }
 
-    /// Begins the next turn: waits until a step comes. Returns false when the worker has stopped;
-    /// its function should then return.
+    /// Begins the next turn (iteration of the loop): waits until a step comes. Returns false when
+    /// the worker has stopped; its function should then return.
     ///
     /// The first call reports that the worker is ready, so open everything that it needs before
     /// this call. A stop signal ends the wait. After a graceful stop (QUIT, or a reload), the loop

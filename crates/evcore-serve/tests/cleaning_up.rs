@@ -1,5 +1,5 @@
-//! A worker that cleans up for longer than a turn may last. The test is its own `main`, because a
-//! server of processes needs a process with one thread.
+//! A worker that cleans up, after its loop has ended, for longer than the hang timeout. The test is
+//! its own `main`, because a server of processes needs a process with one thread.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;

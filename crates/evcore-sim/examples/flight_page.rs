@@ -1,4 +1,5 @@
-//! Reads an error log of `httpd` from standard input, and draws its flight records.
+//! Reads an error log of `httpd` from standard input, and draws its flight records (the last
+//! actions of the event loop).
 //!
 //!     httpd --watchdog 20 --flight-recorder 1000 2> error.log
 //!     cargo run -p evcore-sim --example flight_page < error.log > page.html

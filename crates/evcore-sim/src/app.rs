@@ -4,7 +4,8 @@ use evcore::{EventLoop, Step};
 
 use crate::{listener::SimListener, stream::SimStream};
 
-/// An application that [`Workers`](crate::Workers) can run: a loop, and a handler for its steps.
+/// An application that [`Workers`](crate::Workers) can run: an event loop, and a handler for its
+/// steps. A turn is one iteration of the loop.
 ///
 /// A server that calls [`next_step`](EventLoop::next_step) in a loop has both already: the code in
 /// that loop moves into these methods. [`Workers`](crate::Workers) has an example.

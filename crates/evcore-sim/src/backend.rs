@@ -1,4 +1,4 @@
-//! The poller backend over the simulated kernel.
+//! The poller backend of a simulated process, which watches simulated sockets.
 
 use std::{
     sync::{Arc, atomic::Ordering},

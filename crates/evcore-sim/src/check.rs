@@ -167,7 +167,7 @@ struct Investigation<'a, F> {
 }
 
 impl<F: FnMut(&Sim)> Investigation<'_, F> {
-    /// The report of a candidate, or of a smaller one that fails at the same place.
+    /// The report of a failed run, or of a smaller run that fails at the same place.
     fn report(&mut self, first: Candidate, failed: &Sim, shrinks: bool) -> FailureReport {
         let (sim, place) = self.record(first);
         let headline = self.headline(failed);

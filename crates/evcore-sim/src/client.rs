@@ -1,4 +1,4 @@
-//! Simulated clients as event handlers.
+//! Simulated clients that are written as event handlers.
 
 use std::{fmt, io, net::SocketAddr, time::Duration};
 

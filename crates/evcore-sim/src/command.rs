@@ -1,4 +1,4 @@
-//! The command that repeats a failing seed, and the file of the seed's page.
+//! The command that repeats a failing seed, and the path of the HTML page that draws its run.
 
 use std::{
     env,
@@ -12,7 +12,7 @@ use crate::shrink::Candidate;
 /// The environment variable with the only seed to run.
 pub(crate) const SEED: &str = "EVCORE_SIM_SEED";
 
-/// The command that runs a candidate again, as far as a test program can derive it.
+/// The command that repeats the run of a candidate, as far as a test program can derive it.
 pub(crate) fn command(test: &str, candidate: &Candidate) -> String {
     // Cargo sets the variable to the package that is tested.
     let package = env::var("CARGO_PKG_NAME").ok();
@@ -23,7 +23,7 @@ pub(crate) fn command(test: &str, candidate: &Candidate) -> String {
     format!("{SEED}={seed} {variables}cargo test{target}")
 }
 
-/// The file of the page of a failing seed, such as `target/debug/evcore-sim/TEST-SEED.html`.
+/// The path of a failing seed's HTML page, such as `target/debug/evcore-sim/TEST-SEED.html`.
 pub(crate) fn page_file(test: &str, seed: u64) -> PathBuf {
     let program = env::current_exe().unwrap_or_default();
     let folder = program.parent().unwrap_or(Path::new(""));

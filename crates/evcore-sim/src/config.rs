@@ -30,8 +30,8 @@ pub struct SimConfig {
     pub backlog: usize,
     /// Maximum number of open descriptors of a process (`RLIMIT_NOFILE`). Default: 1,024.
     pub max_descriptors: usize,
-    /// Duration of a turn, apart from its steps. Default: 1 µs. A turn takes at least 1 ns, so that
-    /// time passes even if a loop spins.
+    /// Duration of a turn (one iteration of a loop), apart from its steps. Default: 1 µs. A turn
+    /// takes at least 1 ns, so that time passes even if a loop spins.
     pub turn_time: RangeInclusive<Duration>,
     /// Time that the application works on a step, under [`Workers`](crate::Workers). Default: 0.
     pub step_time: RangeInclusive<Duration>,

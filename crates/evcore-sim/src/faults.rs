@@ -62,8 +62,8 @@ pub enum Fault {
     /// A worker is killed between two steps. Its successor starts when the parent has noticed the
     /// death. (Under [`Workers`](crate::Workers).)
     Kill,
-    /// A worker leaves its turn before it has taken all steps, and waits again. (Under
-    /// [`Workers`](crate::Workers).)
+    /// A worker leaves its turn (one iteration of its loop) before it has taken all steps, and
+    /// waits again. (Under [`Workers`](crate::Workers).)
     AbandonedTurn,
     /// A connect of a process succeeds or is refused at once, as over the loopback interface. (It
     /// takes its usual time if the backlog is full.)

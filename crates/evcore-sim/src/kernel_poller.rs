@@ -43,7 +43,7 @@ impl From<Carried> for Object {
     }
 }
 
-/// A change of every kind of readiness, such as an end, an error or a new registration.
+/// A change of every kind of readiness, such as a hang-up, an error or a new registration.
 pub(crate) const ANY_CHANGE: Ready = Ready::all();
 
 #[derive(Debug)]

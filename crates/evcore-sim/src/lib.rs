@@ -56,8 +56,8 @@
 //!
 //! # What a failure shows
 //!
-//! A server that forgets to rearm a side loses a client. [`check`] then looks for a smaller run
-//! that fails at the same place, and prints (some lines are left out):
+//! A server that forgets to rearm a stream for reading loses a client. [`check`] then looks for a
+//! smaller run that fails at the same place, and prints (some lines are left out):
 //!
 //! ```text
 //! no_client_is_lost failed with seed 1 after 604.422008699s of simulated time (trace 55086744aa2cfcf8).

@@ -1,4 +1,5 @@
-//! The notifiers of simulated group members, and the pollers that watch them.
+//! Notifiers, the simulated descriptors by which the members of a worker group wake each other, and
+//! the pollers that watch them.
 
 use std::sync::{
     Arc,
@@ -9,7 +10,7 @@ use evcore::balancer::{Notify, Policy, WorkerGroup};
 
 use crate::watch_id::WatchId;
 
-/// A notifier, by its group and the slot of its member.
+/// A notifier, by its group and by the slot (the index in the group) of the member that it wakes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NotifierId {
     pub(crate) group: u32,

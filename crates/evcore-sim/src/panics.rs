@@ -1,4 +1,4 @@
-//! Panics of a test that is run many times.
+//! Catches the panics of a test that runs many times, and finds the place of each.
 
 use std::{
     any::Any,

@@ -116,8 +116,8 @@ impl Process {
     }
 
     /// A poller backend that watches the sockets of this process. The seed chooses its
-    /// capabilities. With an even seed they are those of epoll (edges, one-shots, exclusive
-    /// registrations), with an odd seed those of `poll` (levels only).
+    /// capabilities. With an even seed they are those of epoll (edge-triggered, one-shot and
+    /// exclusive registrations), with an odd seed those of `poll` (level-triggered ones only).
     ///
     /// A wait lets simulated time pass until something is ready, a waker is used or the timeout
     /// expires. The wait takes at least the [time of a turn](crate::SimConfig::turn_time). It fails
@@ -158,8 +158,9 @@ impl Process {
     }
 
     /// A [backend](Self::backend) whose capabilities do not depend on the seed. If it lacks `Edge`
-    /// or `Oneshot`, the poller emulates this mode: it does not watch a reported side until the
-    /// program rearms the side (`Edge`) or modifies the registration (`Oneshot`).
+    /// or `Oneshot`, the poller emulates this mode: it stops watching a reported direction (reading
+    /// or writing) until the program rearms that direction (`Edge`) or modifies the registration
+    /// (`Oneshot`).
     #[must_use]
     pub fn backend_with(&self, capabilities: Capabilities) -> impl Backend + use<> {
         SimBackend::new(self.sim.clone(), self.id, capabilities)
@@ -258,8 +259,9 @@ impl Process {
         self.pair(Family::Tcp)
     }
 
-    /// Returns two connected sockets that carry messages with descriptors: the ends of a mailbox,
-    /// which a parent makes before it starts its workers.
+    /// Returns two connected sockets that carry messages with descriptors. A parent makes such a
+    /// pair for each worker's mailbox, by which the worker receives connections, before it starts
+    /// the worker.
     ///
     /// # Panics
     ///

@@ -1,5 +1,5 @@
 //! The facts that a person needs about a failed run: the connections that are open, and the last
-//! turns of the workers that hold them.
+//! turns (iterations of the event loop) of the workers that hold them.
 
 use std::{cmp::Reverse, collections::BTreeSet, fmt::Write};
 

@@ -169,8 +169,8 @@ mod tests {
         restriction: Restriction::NONE,
     };
 
-    /// The failure of a run in which three faults occur at `at_ns`, as far as the candidate
-    /// permits.
+    /// The failure of a run in which three faults occur at `at_ns`, as far as the candidate permits
+    /// them.
     fn run(candidate: &Candidate, at_ns: u64) -> Failure {
         let faults = [Fault::Pause, Fault::ShortWrite, Fault::Kill];
         let occurs = |fault: &Fault| candidate.restriction.permits(*fault, at_ns);

@@ -1,4 +1,4 @@
-//! The name of a registration.
+//! The identity of a registration with a poller.
 
 /// A registration, by its poller and the poller's id for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,4 +1,5 @@
-//! One worker: a process, its application, and its progress in the present turn.
+//! One worker: a process, its application, and its progress in the present turn (one iteration of
+//! its event loop).
 
 use std::{fmt, time::Duration};
 

@@ -85,7 +85,8 @@ impl<L: Acceptor<Stream: Transport>> Counter<L> {
 }
 
 impl<S: Transport> Conn<S> {
-    /// Reads once and answers. Returns the connection's interest. An error ends the connection.
+    /// Reads once and answers. Returns the interest with which the connection is watched from now
+    /// on. An error ends the connection.
     fn progress(&mut self, ready: Ready) -> io::Result<Interest> {
         if ready.is_readable() && self.answer.is_empty() && !self.is_at_eof {
             self.read()?;

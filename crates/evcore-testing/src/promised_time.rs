@@ -10,9 +10,9 @@ use crate::not_run;
 /// The time that [`assert_within`] adds to a promised time, for example to the delay after which
 /// another worker accepts.
 ///
-/// It covers delays that no promise includes, such as the rest of the turn under way. On a busy
-/// machine everything takes longer, so the sum is multiplied by 1 plus the number of runnable
-/// threads per processor. The result exceeds the promised time by at most [`SLICES_MAX`].
+/// It covers delays that no promise includes, such as the rest of an iteration of the event loop.
+/// On a busy machine everything takes longer, so the sum is multiplied by 1 plus the number of
+/// runnable threads per processor. The result exceeds the promised time by at most [`SLICES_MAX`].
 pub const SLICE: Duration = Duration::from_millis(250);
 
 /// The maximum that is added to a promised time. It is far below [`PATIENCE`](crate::PATIENCE), so
@@ -59,8 +59,8 @@ pub fn assert_within(what: &str, promised: Duration, since: Instant) {
 
 const ATTEMPTS_MAX: u32 = 20;
 
-/// Makes attempts until one takes at most `limit`, and fails if that attempt failed. An example is
-/// a test that must act within the second of grace that a server gives to a connection.
+/// Makes attempts until one takes at most `limit`, and fails if that attempt failed. Use it if an
+/// attempt must act in time, for example send a request before the server closes the connection.
 ///
 /// `attempt` returns the time that it took, and its result. An attempt that took longer than
 /// `limit` is repeated, and listed in the summary of `cargo xtask test`.

@@ -1,4 +1,4 @@
-//! Kernel interfaces that a machine may lack or forbid.
+//! Reports a test as not run if the kernel lacks or forbids an interface that the test needs.
 
 use std::{fmt::Display, io};
 

@@ -1,18 +1,19 @@
-//! nginx's rule: a re-arm by less than a slack is ignored.
+//! nginx's rule for re-arming: if the new deadline differs from the old one by less than a fixed
+//! time, the *slack*, the timer keeps the old deadline.
 //!
 //! `ngx_event_add_timer` leaves a timer in the tree if the new deadline is less than 300 ms away
 //! from the old one.
 
 use crate::queue::TimerQueue;
 
-/// Wraps any queue, and ignores a re-arm by less than a slack, so that a timer may fire early or
-/// late by less than the slack.
+/// Wraps any queue, and ignores a re-arm that would move the deadline by less than a fixed time,
+/// the *slack*. So a timer may fire early or late by less than the slack.
 ///
 /// # Differences
 ///
 /// - If an armed timer is armed again less than the slack away from its deadline, earlier or later,
-///   the timer keeps its deadline and its place among equals. At exactly the slack, the timer
-///   moves.
+///   the timer keeps its deadline and its place among timers with equal deadlines. At exactly the
+///   slack, the timer moves.
 /// - New deadlines are compared with the one in the queue, so small steps do not add up: a timer is
 ///   due less than the slack before or after the deadline that it was last armed with.
 /// - The rule also holds within a phase: a timer that is due and not yet popped still fires with

@@ -1,4 +1,4 @@
-//! Any queue with ids that are far apart, compared with the oracle.
+//! Tests that compare each queue with a naive queue, the oracle, while the ids are far apart.
 //!
 //! A third of the scripts' ids are in adjacent blocks of the tables, and the others are millions
 //! apart.

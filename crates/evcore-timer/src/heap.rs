@@ -31,8 +31,8 @@ use crate::rows::Rows;
 /// steps, and twice as many if the timer moves to another heap.
 ///
 /// A timer that is armed for a tick at or before the latest `now` is on a separate heap. If a phase
-/// is left early, the next phase may insert such timers again, at most 8 in a call, which then
-/// [pauses](TimerQueue::has_more).
+/// (a run of `pop_expired` calls with one `now`) is left early, the next phase may insert such
+/// timers again. A call inserts at most 8 of them, and then [pauses](TimerQueue::has_more).
 ///
 /// # Memory
 ///
@@ -59,7 +59,7 @@ use crate::rows::Rows;
 /// ```
 #[derive(Clone)]
 pub struct TimerHeap {
-    /// The timers that were armed for ticks after the horizon.
+    /// The timers that were armed for ticks after `horizon`.
     main: Heap,
     // Invariant: of timers with equal deadlines, those on `main` were armed before these.
     overdue: Overdue,

@@ -47,7 +47,8 @@ impl Entry {
 pub(crate) struct Place(u32);
 
 impl Place {
-    /// The highest value of a place's bits. Higher values are free for marks.
+    /// The highest value of a place's bits. A table of places can use higher values for timers that
+    /// are on no heap.
     pub(crate) const MAX: u32 = ID_MAX << 2 | 3;
 
     #[inline]
@@ -135,7 +136,8 @@ impl Heap {
         self.len
     }
 
-    /// Removes all entries. Their old places stay until the caller clears them.
+    /// Removes all entries. Their old places stay in the caller's table until the caller clears
+    /// them.
     pub(crate) fn clear(&mut self) {
         self.len = 0;
     }

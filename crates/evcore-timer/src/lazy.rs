@@ -178,8 +178,8 @@ impl<Q: TimerQueue> Lazy<Q> {
         deadline > 0 && signed(deadline) > self.latest_now
     }
 
-    /// Returns the first timer that fires, beginning with one that the queue has just yielded. Not
-    /// inlined, so that a call that finds no timer is short.
+    /// Returns the first timer that fires: the one that the queue has just yielded, or a later one.
+    /// Not inlined, so that a call that finds no timer is short.
     #[inline(never)]
     fn pop_moved(&mut self, mut id: u32, mut queued: u64, now: u64) -> Option<(u32, u64)> {
         let mut moves_left = self.moves_max;

@@ -1,12 +1,13 @@
 //! Timers that were overdue when they were armed.
 //!
-//! A handler that arms a timer for a tick that has passed must not keep the phase from ending. So
-//! such a timer waits on the heap `waiting`, and the timers that the phase may fire are on the heap
-//! `due`. When a phase begins after one that was completed, the two heaps change roles, which moves
-//! no timer.
+//! A *phase* is a run of `pop_expired` calls with one `now`. A handler that arms a timer for a tick
+//! that has passed must not keep the phase from ending. So such a timer waits on the heap
+//! `waiting`, and the timers that the phase may fire are on the heap `due`. When a phase begins
+//! after one that was completed, the two heaps change roles, which moves no timer.
 //!
 //! If a phase was left early, the next phase may fire timers of both heaps. Then a third, empty
-//! heap becomes `waiting`, and each call moves some timers of the former `waiting` heap to `due`.
+//! heap becomes `waiting`, and each call moves some timers of the former `waiting` heap to `due`
+//! (it *admits* them to the phase).
 
 use crate::keyed_heap::{Entry, Heap, Place, Places};
 
@@ -169,7 +170,8 @@ impl Overdue {
         self.heap(place.heap()).remove(place.index(), places);
     }
 
-    /// Removes all timers. Their old places stay until the caller clears them.
+    /// Removes all timers. Their old places stay in the caller's table until the caller clears
+    /// them.
     pub(crate) fn clear(&mut self) {
         self.heaps.iter_mut().for_each(Heap::clear);
         self.waiting_is_mixed = false;

@@ -22,7 +22,7 @@ pub(crate) const ID_MAX: u32 = (1 << 27) - 1;
 /// A *phase* is a run of [`pop_expired`](Self::pop_expired) calls with the same `now`, up to the
 /// `None` that ends it. A queue may also *pause* a phase with a `None`, so that no call takes long:
 /// see [`has_more`](Self::has_more). A different `now` begins a new phase, even before the old one
-/// has returned its `None`; timers that are left over are not lost.
+/// has returned its `None`; timers that have not fired are not lost.
 ///
 /// A phase yields only timers that were armed before its first call, or that
 /// [`reinsert_in_phase`](Self::reinsert_in_phase) has put back. So a handler that arms a timer with
@@ -113,7 +113,7 @@ pub trait TimerQueue: Debug + Send {
     /// The result is never later than the earliest deadline. Some queues document that it may be
     /// earlier. `pop_expired` at that tick may then yield no timer, and afterwards this method
     /// returns a later tick, unless the phase is [paused](Self::has_more). The method takes
-    /// `&mut self` because a queue may tidy up what disarmed timers have left.
+    /// `&mut self` because a queue may tidy up after timers that were disarmed.
     #[must_use]
     fn next_deadline(&mut self) -> Option<u64>;
 

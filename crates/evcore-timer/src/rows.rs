@@ -1,9 +1,10 @@
-//! Rows of tables, for ids that need not be dense.
+//! Gives small numbers, the *rows* of a table, to the ids in use, so that the ids themselves need
+//! not be dense.
 //!
-//! Tree and heap have a row of their tables for each id, and name timers by row. A run of adjacent
-//! ids has adjacent rows. As long as ids come into use one after the other, each id is its own row.
-//! A run that is far ahead gets the next free rows, so that no rows are allocated for the ids
-//! before it, and from then on new runs are looked up in a table.
+//! The timer tree and the timer heap have a row of their tables for each id, and name timers by
+//! row. A run of adjacent ids has adjacent rows. As long as ids come into use one after the other,
+//! each id is its own row. A run that is far ahead gets the next free rows, so that no rows are
+//! allocated for the ids before it. From then on, new runs are looked up in a table.
 
 use crate::blocks::SparseBlocks;
 use crate::queue::assert_dense;
@@ -11,14 +12,14 @@ use crate::queue::assert_dense;
 /// Number of ids in a run.
 const RUN: u32 = 128;
 
-/// Maximum number of runs to which one call gives rows. More than one, so that ids that come into
-/// use nearly in order are their own rows.
+/// Maximum number of runs to which one call gives rows. It is more than one, so that ids that come
+/// into use nearly in order are their own rows.
 const RUNS_MAX: u32 = 4;
 
 /// Number of entries in a block of `firsts`: 1 KiB, for 32,768 ids.
 const BLOCK: usize = 256;
 
-/// The mark of a run without rows, in place of its first row.
+/// The value for a run without rows, in place of its first row.
 const NONE: u32 = u32::MAX;
 
 #[derive(Clone, Debug)]

@@ -18,7 +18,7 @@ use crate::timer::Timer;
 /// - up to eight [timers](Timer) for each index, whose ids in the queue are adjacent;
 /// - deadlines that are never early: a timer expires when at least its whole time has passed;
 /// - a [comparison](Self::may_expire) in place of a call of the queue if nothing can expire;
-/// - a budget for the timers that expire in one turn.
+/// - a budget for the timers that expire in one turn (iteration) of the loop.
 ///
 /// Times in nanoseconds are of one monotonic clock, which the caller reads.
 ///
@@ -173,9 +173,10 @@ impl<Q: TimerQueue> TimerTable<Q> {
     /// Takes the next timer that had expired when the [phase began](Self::begin_phase), with the
     /// millisecond at which it was due.
     ///
-    /// `left` is the rest of a turn's budget. A timer takes 1. A [pause](TimerQueue::has_more) of
-    /// the queue takes 16, because the queue has then moved many timers. The call goes on after a
-    /// pause. Otherwise, in a loop with long turns, the queue would fall behind with its moves.
+    /// `left` is the rest of a turn's budget. A timer takes 1 of it. A
+    /// [pause](TimerQueue::has_more) of the queue takes 16, because the queue has then moved many
+    /// timers. The call goes on after a pause. Otherwise, in a loop with long turns, the queue
+    /// would fall behind with its moves.
     #[inline]
     pub fn pop_expired(&mut self, left: &mut usize) -> Option<(u32, Timer, u64)> {
         let now_ms = self.phase_ms;

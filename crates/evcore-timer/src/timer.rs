@@ -1,4 +1,5 @@
-//! The number that distinguishes a timer from the other timers of its index.
+//! The number that distinguishes the timers of one index, such as the read timer and the write
+//! timer of a connection.
 
 use std::fmt;
 

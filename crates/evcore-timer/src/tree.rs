@@ -32,9 +32,9 @@ use crate::queue::{self, TimerQueue};
 /// insertion, after a removal if the timer is armed. The latest deadline of all is inserted without
 /// steps down.
 ///
-/// A timer that is armed for a tick at or before the latest `now` is on a heap. If a phase is left
-/// early, the next phase may insert such timers again, at most 8 in a call, which then
-/// [pauses](TimerQueue::has_more).
+/// A timer that is armed for a tick at or before the latest `now` is on a heap. If a phase (a run
+/// of `pop_expired` calls with one `now`) is left early, the next phase may insert such timers
+/// again. A call inserts at most 8 of them, and then [pauses](TimerQueue::has_more).
 ///
 /// # Memory
 ///

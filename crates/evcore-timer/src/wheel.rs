@@ -6,16 +6,17 @@
 //! The design follows G. Varghese and T. Lauck, *Hashed and Hierarchical Timing Wheels*, 1987
 //! (their scheme 7), with a bitmap of the slots, so that empty slots are skipped without a walk.
 //!
-//! The slots cover the ticks whose high 32 bits equal those of the wheel's position. Two kinds of
-//! timers are on heaps: those *far* ahead, with other high bits, and those that were *overdue* when
-//! they were armed. Both are few if ticks are milliseconds and deadlines are in the future.
+//! The slots cover the ticks whose high 32 bits equal those of the wheel's *position*, the tick to
+//! which the wheel has moved. Two kinds of timers are on heaps: those *far* ahead, with other high
+//! bits, and those that were *overdue* when they were armed. Both are few if ticks are milliseconds
+//! and deadlines are in the future.
 //!
 //! # Why the order is exact
 //!
 //! - Slots are lists in the order of arming. A coarse slot is emptied from its back, and each timer
 //!   goes to the front of its finer slot. So timers that are armed meanwhile stay behind.
-//! - The slot of a deadline depends only on the position, which a phase does not move if nothing is
-//!   due.
+//! - The slot of a deadline depends only on the position, which a phase (a run of `pop_expired`
+//!   calls with one `now`) does not move if nothing is due.
 //! - The position and the horizon (the highest `now`) never go back. So of timers with equal
 //!   deadlines, the far ones were armed first, then those in a slot, then the overdue ones.
 
@@ -43,10 +44,10 @@ const FAR: u8 = Overdue::HEAPS;
 
 /// A hierarchical timing wheel, for timeouts that are often re-armed and rarely fire.
 ///
-/// [`next_deadline`](TimerQueue::next_deadline) may be early, but never late. Early results cost
-/// one wake for each of three levels, and one for each 64 slots whose timers have all left (were
-/// disarmed or moved). They cost one more if the earliest timer was armed again to a later
-/// deadline, or if the only armed timer was disarmed.
+/// [`next_deadline`](TimerQueue::next_deadline) may be early, but never late. Early results cost at
+/// most one wake for each of the three coarser levels of slots, and one for each 64 slots whose
+/// timers have all left (were disarmed or moved). They cost one more if the earliest timer was
+/// armed again to a later deadline, or if the only armed timer was disarmed.
 ///
 /// # Cost
 ///
@@ -187,7 +188,7 @@ impl TimerWheel {
         deadline > self.horizon && deadline <= self.reach
     }
 
-    /// Arms a timer that is not on a heap, in a slot whose last chunk is full.
+    /// Arms a timer that is not on a heap, in a slot whose last chunk (see `lists.rs`) is full.
     #[inline(never)]
     fn arm_in_next_chunk(&mut self, id: u32, deadline: u64, slot: u32) {
         if !self.lists.can_grow(slot) {

@@ -1,4 +1,4 @@
-//! The allocations of a call: at most a few blocks, for any ids in any order.
+//! Tests that a call allocates at most a few blocks, for any ids in any order.
 
 use std::collections::HashSet;
 

@@ -170,7 +170,7 @@ impl IdleList {
     #[must_use]
     pub fn next_of_shutdown(&self) -> Option<u32> {
         let Some(SparedRange { after, before }) = self.waiting else {
-            return self.oldest(); // skips the mark that may be left
+            return self.oldest(); // skips marks
         };
         let earlier = self.list.oldest().filter(|id| *id != after);
         let id = earlier.or_else(|| self.list.newer_than(before))?;
@@ -311,7 +311,8 @@ mod tests {
     }
 
     proptest! {
-        /// Connections within the grace wait. Connections that exceed it by a period do not.
+        /// A connection that is idle for less than the grace waits for the end of the grace. A
+        /// connection that exceeds the grace by a period is evicted at once.
         #[test]
         fn a_shutdown_evicts_connections_idle_longer_than_the_grace(
             touches in prop::collection::vec((0..20_u32, 0..400_u64, any::<bool>()), 0..100),

@@ -3,8 +3,8 @@
 //! The ids are linked through a side table, so moving one to the end is O(1). The list contains no
 //! times; the order of the calls is the order of use.
 //!
-//! The list deliberately has no generations. The code that removes the value of an id also removes
-//! the id from the list, so an id is enough.
+//! The list deliberately stores ids without the generation of a `Token`. The code that removes the
+//! value of an id also removes the id from the list, so an id is enough.
 
 use std::fmt;
 
@@ -62,7 +62,8 @@ impl Link {
 }
 
 impl LruList {
-    /// The highest id that can be listed. The two higher numbers are marks of the table.
+    /// The highest id that can be listed. The two higher numbers stand for the end of the list, and
+    /// for ids that are not listed.
     pub const MAX_ID: u32 = u32::MAX - 2;
 
     /// Creates an empty list. Allocates nothing.

@@ -1,4 +1,4 @@
-//! Values by tokens that another table gives out.
+//! A map from tokens to values, where another table gives out the tokens.
 //!
 //! The map does not use the crate `slab`, which chooses the index of a value itself. Generations
 //! are stored in a vector of their own, because next to a value a generation would take 8 bytes

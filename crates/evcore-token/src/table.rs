@@ -1,8 +1,8 @@
-//! Values named by tokens, in the slots of a `Slab`.
+//! A table of values, each named by a token. The values are in the slots of a `Slab`.
 //!
 //! The slab provides the slots and reuses freed ones last-in first-out, because the memory of the
-//! slot freed last is most likely still in the cache. The generations, the limit and the retirement
-//! of slots are implemented here.
+//! slot freed last is most likely still in the cache. The generations and the limit are implemented
+//! here. So is the retirement of slots: a slot whose generations are used up gets no further value.
 //!
 //! The table deliberately cannot be indexed with `[]`, because that would panic on a stale token,
 //! and a stale token is an ordinary event. It does not shrink, because a server that was busy once
@@ -27,7 +27,7 @@ pub use vacant_entry::VacantEntry;
 /// distinguish a free slot from a used one: none for most types that contain a `Vec`, a `Box` or a
 /// `bool`, and 8 bytes for a plain integer of 8 bytes.
 ///
-/// When the memory is used up, [`insert`](Self::insert) grows the table and moves all values:
+/// When the table's memory is full, [`insert`](Self::insert) grows the table and moves all values:
 /// O(len) for that call, O(1) amortised. All other calls that take one token are O(1).
 ///
 /// # Examples

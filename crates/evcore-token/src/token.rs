@@ -1,4 +1,4 @@
-//! The name of one value in one slot of a table.
+//! Tokens: a token is the name of one value in one slot of a table.
 //!
 //! A token is plain data: it can be copied, compared, hashed, and handed to the kernel as 64 bits.
 //! It has no reference to its table, and it keeps nothing alive.

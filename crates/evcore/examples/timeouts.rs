@@ -51,7 +51,7 @@ impl Client {
             if self.request.is_empty() {
                 ev.disarm(stream.token(), REQUEST);
             } else if begins || !self.answers.is_empty() {
-                ev.arm(stream.token(), REQUEST, whole); // the next bytes do not move it
+                ev.arm(stream.token(), REQUEST, whole); // later bytes do not move it
             }
         }
     }

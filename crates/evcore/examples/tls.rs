@@ -24,7 +24,7 @@ fn echo(stream: &mut EdgeStream, tls: &mut ServerConnection, ev: &mut EventLoop)
     loop {
         flush(stream, tls, ev)?; // nothing is read from a client that does not read
         match rustls::Stream::new(tls, &mut stream.io(ev)).read(&mut buffer)? {
-            0 => return close(stream, tls, ev),         // its close_notify
+            0 => return close(stream, tls, ev),         // a close_notify
             n => tls.writer().write_all(&buffer[..n])?, // rustls has room for 64 KiB
         }
     }

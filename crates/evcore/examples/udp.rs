@@ -16,8 +16,8 @@ const LONGEST: usize = 512;
 const HEADER: usize = 12;
 const NAME_MAX: usize = 255;
 const LABEL_MAX: usize = 63;
-/// Maximum number of datagrams that one turn receives, because the loop's other sources wait
-/// meanwhile.
+/// Maximum number of datagrams that one iteration of the loop receives. It is limited, because the
+/// loop's other sources wait meanwhile.
 const DATAGRAMS: usize = 64;
 
 /// The bits of a header's byte 2: a response, the opcode, an authoritative answer, and recursion

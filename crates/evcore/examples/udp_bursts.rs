@@ -10,7 +10,8 @@ use evcore::{EventLoop, Interest, Mode, Step};
 use quinn_udp::{RecvMeta, Transmit, UdpSocketState};
 use std::{env, error::Error, io, io::ErrorKind, io::IoSliceMut, net::UdpSocket};
 
-/// Maximum number of receive calls in one turn, because the loop's other sources wait meanwhile.
+/// Maximum number of receive calls in one turn, which is one iteration of the loop. It is limited,
+/// because the loop's other sources wait meanwhile.
 const CALLS: usize = 64;
 const LARGEST: usize = 64 * 1024;
 

@@ -1,5 +1,5 @@
-//! Work for other threads, whose results come back into the loop as posted steps. This command
-//! counts the primes below each of the numbers:
+//! Gives work to other threads, and gets each result back in the loop as a posted step. This
+//! command counts the primes below each of the numbers:
 //!
 //!     cargo run --release --example wake -- 1000 1000000 1000000000
 //!

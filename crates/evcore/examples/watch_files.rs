@@ -22,7 +22,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     while ev.wait()? {
         while let Some(step) = ev.next_step() {
             let Step::Ready(..) = step else { continue };
-            // The buffer has room for some changes. The others are reported in the next turn.
+            // The buffer has room for some changes. The next wait reports the others.
             for change in changes.read_events(&mut buffer)? {
                 let name = change.name.unwrap_or_default(); // none if the kernel's queue was full
                 println!("{:?} {}", change.mask, std::path::Path::new(name).display());

@@ -1,9 +1,12 @@
-//! The listeners' side of a turn: it starts and stops listening, and accepts clients.
+//! The part of a turn, which is one iteration of the loop, that concerns the listeners: this worker
+//! starts or stops listening, and accepts clients. It follows a *plan*, which is the balancer's
+//! decision for one or more turns.
 //!
-//! A client that is left in the backlog is not lost. A level-triggered listener reports it again. A
-//! leader *yields* while it leaves the waiting clients to a notified worker. Then its listeners are
-//! edge-triggered and report a client only once, and the next plan takes the reported clients into
-//! account.
+//! A client that is left in the backlog is not lost, because a level-triggered listener reports the
+//! client again. The *leader* of a group listens until it is full or another worker leads. It
+//! *yields* while it leaves the waiting clients to a worker that it has notified. Then its
+//! listeners are edge-triggered and report a client only once, and the next plan takes the reported
+//! clients into account.
 
 use std::{mem, time::Duration};
 
@@ -32,7 +35,7 @@ pub(crate) struct Accepting<L> {
     /// Listeners that may have clients in their backlogs, in the order in which they are tried.
     // Invariant: empty while not listening.
     queue: PostedQueue,
-    /// True if the present shortage of slots has been counted.
+    /// True if the present shortage of slots has been counted. A slot is a place for a connection.
     is_full: bool,
     allowed: usize,
     /// The number of connections that the last plan gives to another worker, until `take_give`
@@ -103,7 +106,7 @@ impl<L: Acceptor> Accepting<L> {
         }
     }
 
-    /// Counts that the limit is reached, and counts it again only after a slot was free. In
+    /// Counts that all slots are in use, and counts it again only after a slot was free. In
     /// `offered`, the load that the balancer sees, a slot that an eviction can free counts as free.
     pub(crate) fn note_load(&mut self, load: Load, offered: Load, stats: &mut Stats) {
         if offered.is_full() && !self.listeners.is_empty() {

@@ -1,4 +1,4 @@
-//! The type of listeners that a loop accepts from.
+//! The trait of the listeners that a loop accepts from, real or simulated.
 
 use std::fmt;
 

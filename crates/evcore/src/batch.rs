@@ -9,7 +9,8 @@ use crate::error::Result;
 #[derive(Debug)]
 pub(crate) struct Batch {
     events: Events,
-    /// The position of the next event to deliver; `usize::MAX` while the batch is withheld.
+    /// The position of the next event to deliver; `usize::MAX` while the batch is withheld, which
+    /// means that it looks empty.
     next: usize,
     /// The value that `next` gets when the batch is given back; `None` if it is not withheld.
     withheld: Option<usize>,

@@ -186,9 +186,9 @@ impl<L: Acceptor> Builder<L> {
     /// Updates the clock once in this time instead of after every wait (nginx: `timer_resolution`).
     /// Default: after every wait.
     ///
-    /// This saves the reading of a clock in each turn. Each update costs a wake-up and a read of a
-    /// descriptor, even when the loop has nothing to do. So a resolution suits loops with many
-    /// short turns.
+    /// This saves the reading of a clock in each turn (iteration of the loop). Each update costs a
+    /// wake-up and a read of a descriptor, even when the loop has nothing to do. So a resolution
+    /// suits loops with many short turns.
     ///
     /// Between two updates the clock's time and its formatted dates do not change. When a timer is
     /// armed, the clock may be behind by one resolution. So each deadline is later by one
@@ -219,8 +219,8 @@ impl<L: Acceptor> Builder<L> {
         self
     }
 
-    /// The instruments of the loop: histograms, a watchdog for slow turns, and the last records.
-    /// Default: none.
+    /// The instruments of the loop: histograms, a watchdog for slow turns, and records of its last
+    /// actions. Default: none.
     ///
     /// [`InstrumentOptions`] documents the costs, and [`EventLoop::instruments`] reads the
     /// instruments. Without instruments, each wait and each call that would make a record costs a

@@ -1,4 +1,4 @@
-//! The type of a program's outgoing connections.
+//! The trait by which a program makes outgoing connections, on sockets or in a simulator.
 
 use std::fmt;
 

@@ -30,9 +30,10 @@ use crate::{
 
 /// The event loop of one worker.
 ///
-/// [`wait`](Self::wait) begins a turn, and [`next_step`](Self::next_step) yields its steps, which
-/// the application handles. The application owns the connections; the loop keeps a token for each.
-/// The loop belongs to one thread; other threads reach it through a [`Handle`].
+/// [`wait`](Self::wait) begins a turn, which is one iteration of the loop, and
+/// [`next_step`](Self::next_step) yields its steps, which the application handles. The application
+/// owns the connections; the loop keeps a token for each. The loop belongs to one thread; other
+/// threads reach it through a [`Handle`].
 ///
 /// `L` is the type of the listeners: [`Listener`], or a simulator's own [`Acceptor`].
 ///
@@ -66,7 +67,8 @@ pub struct EventLoop<L: Acceptor = Listener> {
     pub(crate) timers: TimerTable<Box<dyn TimerQueue>>,
     pub(crate) accepting: Accepting<L>,
     pub(crate) evictions: Evictions,
-    /// The marks of idle connections for a descriptor store; `None` without a store.
+    /// Marks that show another process, a descriptor store, which connections are idle; `None`
+    /// without a store.
     pub(crate) marks: Option<Box<IdleMarks>>,
     pub(crate) shutdown: ShutdownTimes,
     pub(crate) requests: Requests<Ready>,
@@ -100,9 +102,10 @@ impl<L: Acceptor> EventLoop<L> {
     /// 1. [`Step::Ready`] for each event. A worker that holds the accept lock releases the lock
     ///    before it yields events. It does so at once if no client waits. Otherwise it first posts
     ///    the events of this phase, which then come in phase 5, and accepts clients.
-    /// 2. [`Step::Accepted`], from one listener after the other. If slots are short, the loop first
-    ///    chooses the idle connections that it [evicts](Self::set_idle), so that no client of this
-    ///    turn is among them. After the clients the loop releases the accept lock.
+    /// 2. [`Step::Accepted`], from one listener after the other. If few slots for connections are
+    ///    free, the loop first chooses the idle connections that it [evicts](Self::set_idle), so
+    ///    that no client of this turn is among them. After the clients the loop releases the accept
+    ///    lock.
     /// 3. [`Step::ShuttingDown`], if a shutdown has begun, and [`Step::Woken`], if a [`Handle`]
     ///    woke the loop.
     /// 4. [`Step::Expired`] for timers.

@@ -1,17 +1,17 @@
 //! Eviction: closing idle connections to make room.
 //!
-//! The application marks the connections that are idle. If a client waits and slots or descriptors
-//! are short, the loop evicts the longest idle ones: an eighth of all idle ones, at least 1 and at
-//! most 32, as nginx does. A loop that shuts down evicts all idle connections. Those that became
-//! idle just before the shutdown get a *grace*, a time in which their next request can still
-//! arrive.
+//! The application marks the connections that are idle. If a client waits, and slots (places under
+//! the limit of connections) or descriptors are short, the loop evicts the longest idle ones: an
+//! eighth of all idle ones, at least 1 and at most 32, as nginx does. A loop that shuts down evicts
+//! all idle connections. Those that became idle just before the shutdown get a *grace*, a time in
+//! which their next request can still arrive.
 //!
-//! If slots are short, the loop chooses before it accepts, so no connection is evicted in the turn
-//! that accepts it. A shortage of descriptors shows only when accepting fails. In that case the
-//! loop chooses after the failure, among the connections whose idle time exceeds the grace. So the
-//! grace protects the connections that were accepted in that turn. The loop yields evictions at the
-//! end of the turn, after the events that the kernel has reported, so a connection with a reported
-//! request is not evicted.
+//! If slots are short, the loop chooses these connections before it accepts, so no connection is
+//! evicted in the turn (iteration of the loop) that accepts it. A shortage of descriptors shows
+//! only when accepting fails. In that case the loop chooses after the failure, among the
+//! connections whose idle time exceeds the grace. So the grace protects the connections that were
+//! accepted in that turn. The loop yields evictions at the end of the turn, after the events that
+//! the kernel has reported, so a connection with a reported request is not evicted.
 
 use std::time::Duration;
 

@@ -32,8 +32,8 @@ impl Handle {
         Self { waker, requester }
     }
 
-    /// Makes the loop yield [`Step::Woken`](crate::Step::Woken), in the turn that begins with its
-    /// present or next wait.
+    /// Makes the loop yield [`Step::Woken`](crate::Step::Woken), in the turn (iteration of the
+    /// loop) that begins with its present or next wait.
     ///
     /// Several wakes may make one step; none is lost. The call takes no lock and allocates nothing.
     /// It has no effect if the loop has been dropped.

@@ -14,14 +14,14 @@ impl<L: Acceptor> EventLoop<L> {
     /// it is evicted like a connection, but closing it frees no slot.
     ///
     /// Slots are short if no more than 1/16 of the [limit](crate::Builder::connections) is free.
-    /// Then an eighth of the idle connections is evicted in a turn, the longest idle first: at
-    /// least 1 and at most 32 (nginx's numbers). A full loop goes on listening while a connection
-    /// is idle. Without a free slot, the loop cannot try to accept, so it evicts even if another
-    /// worker has accepted the client already.
+    /// Then an eighth of the idle connections is evicted in one turn (iteration of the loop), the
+    /// longest idle first: at least 1 and at most 32 (nginx's numbers). A full loop goes on
+    /// listening while a connection is idle. If no slot is free, the loop cannot try to accept, so
+    /// it evicts even if another worker has accepted the client already.
     ///
     /// If the process has no descriptor left, the loop evicts each time that accepting fails,
-    /// unless another worker of the group has a free slot. It evicts at most as many connections as
-    /// above. It chooses only connections that have been idle for the
+    /// unless another worker of the group has a free slot. In a turn it evicts no more connections
+    /// than in the case above. It chooses only connections that have been idle for the
     /// [grace](crate::Builder::idle_grace). A shortage of the whole system or of memory evicts no
     /// connection, because another process may take what is freed.
     ///

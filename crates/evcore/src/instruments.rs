@@ -1,10 +1,11 @@
-//! The instruments of `evcore-instrument`, over the records of a loop.
+//! The instruments that measure and record a loop: the types of `evcore-instrument`, with the
+//! records of this loop.
 
 use crate::record::Record;
 
 /// The instruments of a loop, which [`Builder::instruments`](crate::Builder::instruments) turns on:
 /// histograms, the slowest turn, and the last records.
-/// [`EventLoop::instruments`](crate::EventLoop::instruments) lends it.
+/// [`EventLoop::instruments`](crate::EventLoop::instruments) lends them.
 ///
 /// ```
 /// # use evcore::{EventLoop, InstrumentOptions, Timer};
@@ -23,8 +24,9 @@ use crate::record::Record;
 /// ```
 pub type Instruments = evcore_instrument::Instruments<Record>;
 
-/// A turn that took longer than the limit of the watchdog, with a [`Record`] of its longest step.
-/// The number of the turn is the one that [`Stats::turns`](crate::Stats::turns) counts.
+/// A turn, an iteration of the loop, that took longer than the limit of the watchdog, with a
+/// [`Record`] of its longest step. The number of the turn is the one that
+/// [`Stats::turns`](crate::Stats::turns) counts.
 ///
 /// ```
 /// use evcore::{

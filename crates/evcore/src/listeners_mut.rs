@@ -45,7 +45,7 @@ impl<L: Acceptor> ListenersMut<'_, L> {
     /// A lack of descriptors is not such an error: accepting pauses, and
     /// [`Stats::accept_pauses`](crate::Stats::accept_pauses) counts it.
     ///
-    /// Call this after the steps of a turn. The loop keeps the latest error of each listener;
+    /// Call this after the steps of each wait. The loop keeps the latest error of each listener;
     /// [`Stats::listener_errors`](crate::Stats::listener_errors) counts all of them.
     ///
     /// ```
@@ -66,8 +66,8 @@ impl<L: Acceptor> ListenersMut<'_, L> {
     /// Pauses accepting, because the application lacks what a client needs, for example memory.
     ///
     /// The pause ends when a token with a descriptor is removed, or after 500 ms, as a pause for
-    /// lack of descriptors does. Clients wait in the backlog, and the next plan may notify another
-    /// worker of the [group](crate::Builder::group).
+    /// lack of descriptors does. Clients wait in the backlog, and this worker may notify another
+    /// worker of the [group](crate::Builder::group) to accept them.
     /// [`Stats::accept_pauses`](crate::Stats::accept_pauses) does not count this pause. The call
     /// reads the clock's source.
     ///

@@ -1,4 +1,5 @@
-//! Feeds the instruments of `evcore-instrument`.
+//! Feeds the instruments of `evcore-instrument`, which measure and record the turns of a loop, that
+//! is, its iterations.
 //!
 //! The instruments read a clock once before the wait, and with a watchdog once for each step.
 //! Without instruments, an event is yielded without a branch for them. If each step is recorded or
@@ -98,7 +99,7 @@ impl<L: Acceptor> EventLoop<L> {
             || instruments.is_on() && (instruments.times_steps() || instruments.keeps_records())
     }
 
-    /// Ends the step before, and returns the next one, for a loop whose steps are watched.
+    /// Ends the previous step, and returns the next one, for a loop whose steps are watched.
     #[cold]
     pub(crate) fn next_watched(&mut self) -> Option<Step<L::Stream>> {
         let is_timed = self.instruments.times_steps();

@@ -1,4 +1,4 @@
-//! The names of a turn's phases.
+//! The names of the phases of a turn, which is one iteration of the loop.
 
 /// A phase of a turn. `turn.rs` has their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

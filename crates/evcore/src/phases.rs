@@ -1,4 +1,5 @@
-//! The work of each phase of a turn. `turn.rs` has their order.
+//! The work of each phase of a turn, which is one iteration of the loop. `turn.rs` has the order of
+//! the phases.
 
 use evcore_poller::{Event, Ready};
 use evcore_token::Token;
@@ -62,7 +63,8 @@ impl<L: Acceptor> EventLoop<L> {
         Ok(())
     }
 
-    /// Posts the rest of the batch; listeners' events are queued for accepting.
+    /// Posts the events that are left in the batch, so that their steps come later in the turn. The
+    /// events of listeners are queued for accepting.
     #[inline(never)]
     pub(crate) fn post_batch(&mut self) {
         while let Some(Event { key, ready, .. }) = self.batch.take() {

@@ -1,4 +1,5 @@
-//! Posts of the application for a later step.
+//! The calls by which the application *posts*: it queues a step for later in this turn, or for the
+//! next turn. A turn is one iteration of the loop.
 
 use evcore_poller::Ready;
 use evcore_token::Token;

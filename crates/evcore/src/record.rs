@@ -1,4 +1,4 @@
-//! The kinds of records of a loop. The flight recorder keeps the records, and `tracing` emits them.
+//! Records of a loop's actions. The flight recorder keeps the records, and `tracing` emits them.
 
 use std::os::fd::RawFd;
 
@@ -34,7 +34,8 @@ pub enum Record {
         /// The time since the turn began, in nanoseconds.
         took_ns: u64,
     },
-    /// The balancer made a new plan, and the listeners follow it.
+    /// The balancer made a new plan, its decision whether this worker listens. The listeners follow
+    /// the plan.
     Planned {
         /// True if this worker listens.
         listening: bool,

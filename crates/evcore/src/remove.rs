@@ -1,4 +1,4 @@
-//! Ending a token.
+//! The calls that end a token, so that no later step carries it.
 
 use evcore_poller::Poller;
 use evcore_token::Token;

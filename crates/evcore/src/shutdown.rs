@@ -1,6 +1,6 @@
-//! Graceful shutdown: no new clients, idle connections are evicted, busy ones finish, all within a
-//! timeout. A connection that became idle just before the shutdown gets a grace, in which its next
-//! request can still arrive.
+//! Graceful shutdown. The loop accepts no new clients, evicts idle connections and lets busy ones
+//! finish, all within a timeout. A connection that became idle just before the shutdown gets a
+//! grace, in which its next request can still arrive.
 
 use std::time::Duration;
 
@@ -63,9 +63,9 @@ impl<L: Acceptor> EventLoop<L> {
             let grace_ns = self.evictions.begin_shutdown(turn_ns);
             let ends_ns = grace_ns.map_or(NEVER, |grace_ns| now_ns.saturating_add(grace_ns));
             self.shutdown.set_grace_end(ends_ns);
-            // Only the first call closes the listeners, because closing ends the plan, and a
-            // stopping worker calls `shutdown` in every turn. If the poller refuses to remove a
-            // listener, later events of that listener are dropped.
+            // Only the first call closes the listeners, because closing ends the balancer's plan,
+            // and a stopping worker calls `shutdown` in every turn. If the poller refuses to remove
+            // a listener, later events of that listener are dropped.
             let _ = self.listeners().close();
         }
         self.shutdown.limit(over_ns);

@@ -1,4 +1,4 @@
-//! The times of a graceful shutdown, and its announcement.
+//! The times of a graceful shutdown, and whether `Step::ShuttingDown` has announced it.
 
 use std::mem;
 

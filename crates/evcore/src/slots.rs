@@ -1,4 +1,5 @@
-//! The state of each token: whether it is watched, and its posted readiness.
+//! The state of each token: whether it is watched, and its posted readiness, which is delivered
+//! later in this turn (iteration of the loop) or in the next one.
 //!
 //! The loop gives out the tokens, so the tokens of two maps of the application do not collide.
 

@@ -23,7 +23,7 @@ use evcore_net::Resource;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
-    /// Turns: waits that ended without an error. A call that returns false, because a shutdown is
+    /// Turns: waits that ended without an error. A wait that returns false, because a shutdown is
     /// complete, is not a turn.
     pub turns: u64,
     /// Updates of the clock by a [`timer_resolution`](crate::Builder::timer_resolution); 0 without

@@ -1,4 +1,4 @@
-//! The steps of a turn.
+//! The steps that a loop yields to the application.
 
 use evcore_net::{Address, Stream};
 use evcore_poller::Ready;

@@ -59,7 +59,8 @@ pub struct TimersMut<'a, L: Acceptor> {
 }
 
 impl<L: Acceptor> EventLoop<L> {
-    /// Lends the timers: deadlines as points in time, background timers, and the time of this turn.
+    /// Lends the timers: deadlines as points in time, background timers, and the time of this turn
+    /// (iteration of the loop).
     #[must_use]
     #[inline]
     pub fn timers(&mut self) -> TimersMut<'_, L> {

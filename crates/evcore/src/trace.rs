@@ -1,4 +1,5 @@
-//! Records as events of the crate `tracing`. The [crate's page](crate#tracing) lists them.
+//! Emits the loop's records as events of the crate `tracing`.
+//! [The page of this crate](crate#tracing) lists these events.
 
 use tracing::{debug, trace};
 
@@ -14,8 +15,8 @@ mod target {
     pub(super) const CONNECTIONS: &str = "evcore::connections";
 }
 
-/// Emits a record: at the level `DEBUG` if a connection or a plan makes only a few such records,
-/// and at `TRACE` otherwise.
+/// Emits a record: at the level `DEBUG` if a connection, or a plan of the balancer, makes only a
+/// few such records, and at `TRACE` otherwise.
 pub(crate) fn emit(record: &Record) {
     match *record {
         Record::TurnBegan {

@@ -1,4 +1,5 @@
-//! The order of a turn, which is nginx's.
+//! The order of a turn, which is one iteration of the loop. The order is nginx's. A *plan* is the
+//! balancer's decision for one or more turns, for example whether this worker listens.
 //!
 //! [`plan_turn`](EventLoop::plan_turn) comes before the wait, and
 //! [`begin_turn`](EventLoop::begin_turn) after it. [`next_in_order`](EventLoop::next_in_order) has
@@ -41,8 +42,9 @@ impl<L: Acceptor> EventLoop<L> {
         }
     }
 
-    /// Does the work before the wait: finishes the turn before, makes a new plan if the last one
-    /// does not fit, and returns the timeout of the wait (`None`: without limit).
+    /// Does the work before the wait: finishes the previous turn, makes a new plan if the last one
+    /// does not fit the present load and events, and returns the timeout of the wait (`None`:
+    /// without limit).
     ///
     /// `now_ns` is the present time if it has been read since the previous turn ended. `is_plain`
     /// is a constant in each call, so that the compiler removes the branches on it.
@@ -148,7 +150,7 @@ impl<L: Acceptor> EventLoop<L> {
     }
 
     /// Reports a long turn to the balancer. After `prepare` nothing is reported, because `prepare`
-    /// has reported the turn, and another loop may have slept since.
+    /// has reported the turn, and the time since then may be the sleep of an outer loop.
     #[cold]
     #[inline(never)]
     fn end_long_turn(&mut self, lasted_ns: u64, now_ns: u64) {
@@ -198,8 +200,8 @@ impl<L: Acceptor> EventLoop<L> {
     }
 
     /// Does the work after the wait: takes in the requests of other threads. If this turn holds the
-    /// accept lock and a client waits, posts the batch, so that clients are accepted before
-    /// handlers run.
+    /// accept lock and a client waits, posts the batch (queues its events for a later phase), so
+    /// that clients are accepted before handlers run.
     #[expect(clippy::inline_always, reason = "the wait is one function")]
     #[inline(always)]
     pub(crate) fn begin_turn(&mut self) {
@@ -235,8 +237,9 @@ impl<L: Acceptor> EventLoop<L> {
         }
     }
 
-    /// Finishes the turn before, if the program left it early: its events are queued, and the lock
-    /// is released. A prepared turn stays prepared until its wait has begun or failed.
+    /// Finishes the previous turn, if the program left it early: its remaining events are posted,
+    /// and the lock is released. A turn that `prepare` has prepared stays prepared until its wait
+    /// has begun or failed.
     #[inline]
     fn finish_turn(&mut self) {
         if self.phase != Phase::Over {

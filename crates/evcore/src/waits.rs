@@ -1,4 +1,4 @@
-//! The calls that begin a turn.
+//! The calls that begin a turn, which is one iteration of the loop.
 //!
 //! [`prepare`](EventLoop::prepare) and [`wait_at_most`](EventLoop::wait_at_most) are the halves of
 //! a wait, for an outer loop that sleeps between them. Leaving out or repeating a half loses
@@ -104,8 +104,8 @@ impl<L: Acceptor> EventLoop<L> {
     /// wait, too. So compute the rest of the time for each wait, as the example does.
     ///
     /// After [`prepare`](Self::prepare), the call is the second half of that wait. Posts made and
-    /// timers armed since `prepare` count for this half. If the balancer's plan does not fit any
-    /// more, for example because a slot has become free, the wait ends at once.
+    /// timers armed since `prepare` count for this half. If the balancer has to decide anew whether
+    /// this worker listens, for example because a slot has become free, the wait ends at once.
     ///
     /// # Errors
     ///
@@ -166,8 +166,8 @@ impl<L: Acceptor> EventLoop<L> {
         time_to(ends_ns, self.clock.monotonic_ns_now())
     }
 
-    /// The first half of a wait, up to the wait itself: flushes the poller's changes, and returns
-    /// the way to sleep instead of waiting here. [`wait_at_most`](Self::wait_at_most) is the second
+    /// The first half of a wait, before the sleep: flushes the poller's changes, and returns the
+    /// way to sleep instead of sleeping here. [`wait_at_most`](Self::wait_at_most) is the second
     /// half.
     ///
     /// With this call a program drives several loops from one thread, for example in a simulator,
@@ -179,9 +179,9 @@ impl<L: Acceptor> EventLoop<L> {
     /// Repeat these steps:
     ///
     /// 1. Call `prepare`, which returns the timeout and the descriptor.
-    /// 2. If the turn before had no step, sleep in the other loop until the descriptor is readable
-    ///    or the timeout has passed. Otherwise do not sleep, because kqueue takes the changes of
-    ///    [`modify`](Self::modify) only in `wait_at_most`.
+    /// 2. If the previous turn had no step, sleep in the other loop until the descriptor is
+    ///    readable or the timeout has passed. Otherwise do not sleep, because kqueue takes the
+    ///    changes of [`modify`](Self::modify) only in `wait_at_most`.
     /// 3. Call `wait_at_most` with a limit of zero, and handle all steps of the turn.
     ///
     /// If you change the loop between two turns, treat that as a step. The example is an outer loop

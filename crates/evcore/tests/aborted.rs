@@ -68,7 +68,8 @@ fn losing(losses: u32) -> (EventLoop<Losing>, Rc<Script>, ManualTimeSource) {
     (ev.unwrap(), script, time)
 }
 
-/// Makes a turn that does not wait. Returns the number of clients.
+/// Makes a turn (an iteration of the loop) that does not sleep, because a wake-up ends its wait.
+/// Returns the number of clients.
 fn turn(ev: &mut EventLoop<Losing>) -> usize {
     ev.handle().wake();
     ev.wait().unwrap();

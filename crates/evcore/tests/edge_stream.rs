@@ -24,8 +24,8 @@ use rustix::net::{
 };
 
 /// The size of the server's send buffer and of the client's receive buffer. Without a size, the
-/// kernel grows a buffer up to tens of MB, and an `EdgeStream` reaches its 32 calls per turn before
-/// the buffers are full.
+/// kernel grows a buffer up to tens of MB, and an `EdgeStream` reaches its limit of 32 calls per
+/// turn (iteration of the loop) before the buffers are full.
 const BUFFER: usize = 64 * 1024;
 
 /// A stream that counts its receive and send calls.

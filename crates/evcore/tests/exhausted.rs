@@ -1,5 +1,5 @@
-//! A worker whose listener runs out of descriptors or memory: its evictions, and its notifications
-//! of another worker.
+//! A worker that lacks descriptors or memory to accept a client: it evicts idle connections, or
+//! notifies another worker.
 //!
 //! `out_of_descriptors.rs` has a test with a real limit.
 

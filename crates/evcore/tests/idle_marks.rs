@@ -1,10 +1,11 @@
-//! Idle marks at each moment at which a worker may be killed. A descriptor store, the process that
-//! keeps the idle connections of a dead worker, reads from the marks which connections are idle.
+//! The marks of idle connections are right at each moment at which a worker may be killed. A
+//! descriptor store, the process that keeps the idle connections of a dead worker, reads from the
+//! marks which connections are idle.
 //!
-//! The worker is the loop that ships, over real sockets, with a program that answers lines. After
-//! each call that may change a mark, the test reads the marks as a descriptor store would read them
-//! if the process died there. A connection that is marked as idle must be open, with no byte that
-//! was read and not answered, and no message that is sent in part.
+//! The worker is the real loop, over real sockets, with a program that answers lines. After each
+//! call that may change a mark, the test reads the marks as a descriptor store would read them if
+//! the process died there. A connection that is marked as idle must be open, with no byte that was
+//! read and not answered, and no message that is sent in part.
 
 use std::{
     collections::BTreeMap,
@@ -32,7 +33,7 @@ enum Act {
     /// idle.
     Announce(usize),
     End(usize),
-    /// A turn, of which the program takes this many steps at most.
+    /// An iteration of the loop, of which the program takes this many steps at most.
     Turn(usize),
 }
 
@@ -194,7 +195,8 @@ impl World {
     fn turn(&mut self, steps: usize) {
         self.ev.wait_at_most(Duration::ZERO).unwrap();
         self.boundary();
-        // Before the first step, exactly the idle connections are marked, so a store misses none.
+        // Before the first step, exactly the idle connections are marked, so a descriptor store
+        // misses none of them.
         for (token, (stream, _)) in self.connections.iter() {
             let mark = &self.marks[usize::try_from(stream.get_ref().as_fd().as_raw_fd()).unwrap()];
             assert_eq!(mark.load(Acquire) == 1, self.ev.is_idle(token));

@@ -1,6 +1,6 @@
 //! The loops of two workers under `LeastLoaded`, with a real listener, in one thread. Their clock
-//! is manual, and a turn takes 100 µs by that clock. With a real clock, turns could last so long on
-//! a busy machine that a worker counts as late and leaves clients to the other one.
+//! is manual, and a turn (iteration) takes 100 µs by that clock. With a real clock, turns could
+//! last so long on a busy machine that a worker counts as late and leaves clients to the other one.
 
 use std::{
     net::{SocketAddr, TcpStream},
@@ -129,7 +129,7 @@ fn a_client_of_a_worker_that_shuts_down_is_found_by_another() {
     clients.push(TcpStream::connect(address).unwrap());
     leaves.ev.wait().unwrap();
     leaves.ev.shutdown(Duration::ZERO);
-    // The notification ends the first wait, and the next plan answers it.
+    // The notification ends the first wait. After the second one, the worker listens.
     stays.turn();
     stays.turn();
     assert_eq!(stays.clients.len(), 11);

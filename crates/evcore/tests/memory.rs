@@ -1,4 +1,5 @@
-//! Limits the memory that a connection takes, and checks that turns allocate nothing.
+//! Limits the memory that a connection takes, and checks that turns, the iterations of a loop,
+//! allocate nothing.
 
 use std::{
     os::{fd::AsFd, unix::net::UnixStream},

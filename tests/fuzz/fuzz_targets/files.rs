@@ -1,5 +1,5 @@
-//! The choice of a file and of its part: names, ranges and conditions. The first byte of an input
-//! chooses one of these three, and the size of the file.
+//! The server's choice of a file, and of the part of it to send: names, ranges and conditions. The
+//! first byte of an input chooses one of these three, and the size of the file.
 //!
 //! Oracles: a name is beneath the root, and its encoding is decoded to the same name. A range
 //! agrees with a naive parser. Without a condition the request proceeds.

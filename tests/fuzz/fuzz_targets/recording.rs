@@ -1,7 +1,7 @@
 //! Recordings, and a program that runs on them. If the first byte of an input is 0, the rest is a
-//! whole file. Otherwise the first byte is a length, and the rest is divided into turns, each with
-//! this many bytes of calls. The target computes the checksums of the turns, because random bytes
-//! would not have valid ones.
+//! whole file. Otherwise the first byte is a length, and the rest is divided into turns (iterations
+//! of the event loop), each with this many bytes of recorded calls. The target computes the
+//! checksums of the turns, because random bytes would not have valid ones.
 //!
 //! Oracles: the turns that are read from a cut file are the first turns of the whole file. A replay
 //! ends.

@@ -1,8 +1,8 @@
 //! The server. It answers each request with the name of its client, and hands its connections over.
 //!
 //! The first line of a client is its name. Each further line is the length of a filling. The answer
-//! has the name, the number of the request and the filling. With descriptor stores, each line has
-//! name, number and length, so that an idle connection has no state.
+//! has the name, the number of the request and the filling. If the workers have descriptor stores
+//! (see `store`), each line has name, number and length, so that an idle connection has no state.
 
 use std::{
     cell::Cell,

@@ -3,7 +3,8 @@
 //!
 //! `evcore-handover`, and the parts of `evcore-serve` below, run unchanged over simulated streams
 //! and descriptors. Workers of three generations serve, and two reloads move the connections from
-//! one to the next. Some runs also rebalance, or have descriptor stores.
+//! one to the next. Some runs also rebalance, or have descriptor stores (processes that keep the
+//! idle connections of a worker that dies).
 //!
 //! Invariants: each client gets its own answers, in their order, without a gap. A client may lose
 //! its connection if a kill hits the worker that owns it and no store keeps the connection, or if

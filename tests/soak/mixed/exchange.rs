@@ -177,7 +177,7 @@ impl Exchange {
         self.asks_for_close
     }
 
-    /// The request, for a report.
+    /// Returns the request line, for a report.
     pub(super) fn name(&self) -> String {
         let line = self.request.split(|byte| *byte == b'\r').next();
         String::from_utf8_lossy(line.unwrap_or_default()).into_owned()

@@ -11,14 +11,15 @@ use std::{
 
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
-    /// Number of connections that the kernel has completed.
+    /// Number of connections that the kernel has completed, including `uncounted_connections`.
     pub(super) connections: Counter,
-    /// Number of connections that a kill ended before a response. The server may have counted them.
+    /// Number of connections that a kill ended before a response. The server may have counted them
+    /// or not, so its count may be lower by up to this number.
     pub(super) uncounted_connections: Counter,
     /// Number of requests with a response head. The server has counted them.
     pub(super) requests: Counter,
     /// Number of requests without a response head because of a kill. The server may have counted
-    /// them.
+    /// them or not, so its count may exceed `requests` by up to this number.
     pub(super) uncounted_requests: Counter,
     /// Sessions that ended by a kill.
     pub(super) killed_sessions: Counter,

@@ -26,8 +26,8 @@ pub(crate) fn announce_stop<B>(version: Version, response: &mut Response<B>) {
     }
 }
 
-/// Runs a connection to its end, and ends it gracefully if the worker stops. A macro, because
-/// hyper's connections of HTTP/1 and HTTP/2 have no trait in common.
+/// Runs a connection to its end, and ends it gracefully if the worker stops. This is a macro,
+/// because hyper's connections of HTTP/1 and HTTP/2 have no trait in common.
 macro_rules! run_until_stopped {
     ($connection:expr) => {{
         let mut connection = std::pin::pin!($connection);

@@ -1,4 +1,4 @@
-//! A connector that a program defines.
+//! Tests that a program may define a connector of its own.
 
 use std::cell::RefCell;
 use std::io::{self, ErrorKind, Read};

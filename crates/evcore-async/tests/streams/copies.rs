@@ -1,4 +1,4 @@
-//! Copying in both directions.
+//! Tests of copying in both directions.
 
 use std::io::{self, ErrorKind};
 

@@ -1,4 +1,4 @@
-//! Datagrams.
+//! Tests of UDP sockets.
 
 use evcore_async::{UdpSocket, spawn_local, yield_now};
 

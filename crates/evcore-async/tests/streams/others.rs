@@ -193,7 +193,7 @@ fn a_writer_that_was_put_off_goes_on_with_any_report() {
     let executor = Executor::new(&mut ev);
     let writing = executor.spawn(&mut ev, async {
         let (near, far) = unix_pair()?;
-        // After 32 calls in a turn, a call is put off to the next turn.
+        // After 32 calls in a turn (an iteration of the loop), a call is put off to the next turn.
         for _ in 0..BYTES {
             near.write_all(&[0]).await?;
         }
@@ -373,7 +373,8 @@ fn each_enter_begins_a_new_count_of_stream_calls() {
     assert_eq!(received, BYTES);
 }
 
-/// A main future that yields again and again divides the polls of a turn into many steps.
+/// A main future (the one that `block_on` runs) that yields again and again divides the polls of a
+/// turn into many steps.
 #[test]
 fn a_turn_polls_at_most_256_tasks_beside_a_main_future_that_yields() {
     let mut runtime = Runtime::new().unwrap();

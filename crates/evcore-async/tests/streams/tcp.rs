@@ -1,4 +1,4 @@
-//! Connections and listeners.
+//! Tests of connections and listeners.
 
 use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
@@ -441,7 +441,7 @@ fn into_inner_keeps_a_connection_open() {
 fn a_task_makes_at_most_128_calls_in_one_poll() {
     const BYTES: usize = 1_000;
     block_on(async {
-        // In one turn, each of the eight streams could make 32 calls.
+        // In one turn (iteration of the loop), each of the eight streams could make 32 calls.
         let pairs = [(); 8].map(|()| unix_pair().unwrap());
         for (_, far) in &pairs {
             (&mut &*far).write_all(&[7; BYTES])?;

@@ -1,4 +1,5 @@
-//! The coordinator compared with a balancer that plans each turn.
+//! Compares the coordinator, which keeps a plan for several turns (iterations of the event loop),
+//! with a balancer that plans each turn.
 
 use std::sync::{
     Arc, Mutex,
@@ -125,7 +126,8 @@ fn policies() -> [Policy; 4] {
     [Policy::Off, mutex, exclusive, least_loaded]
 }
 
-/// The slack of a worker that needs the lock to listen.
+/// The slack (the allowed excess over the lowest load) of a worker that needs the lock to listen;
+/// `None` if the worker can listen without the lock.
 fn lock_slack(policy: Policy, exclusive: bool) -> Option<Slack> {
     match policy {
         Policy::Mutex { .. } => Some(Slack::new(Policy::MUTEX_SLACK)),

@@ -1,4 +1,4 @@
-//! The group protocol in one process, with real descriptors.
+//! Tests the group protocol in one process, with real descriptors.
 
 use std::mem;
 
@@ -239,7 +239,7 @@ fn after_a_death_the_least_loaded_is_notified_even_if_it_leads() {
 #[test]
 fn a_death_between_word_and_descriptor_loses_no_notification() {
     let (group, [one, two]) = joined([load(0); 2]);
-    // The word is set, and the worker dies before it writes to the descriptor.
+    // Worker one sets the word of its notification, and dies before it writes to the descriptor.
     two.shared()
         .words(two.id())
         .notified

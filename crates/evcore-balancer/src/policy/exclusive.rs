@@ -1,5 +1,5 @@
-//! Every worker with room listens. It registers again often enough that the kernel wakes each
-//! worker in turn.
+//! The policy `Exclusive`: every worker with room listens, and registers its listeners again often
+//! enough that the kernel wakes the workers in rotation.
 //!
 //! The kernel wakes the worker that registered first, so one worker would get nearly all
 //! connections if each registered only once. A worker that registers again becomes the last in this

@@ -1,5 +1,5 @@
-//! A worker listens while its load is near the lowest load. Unless it is full, it does not stop
-//! before another one listens.
+//! The policy `LeastLoaded`: a worker listens while its load is near the lowest load of its group.
+//! Unless it is full, it does not stop before another one listens.
 //!
 //! One worker is the *leader*, which must not stop. A worker that starts to listen becomes leader,
 //! so any other worker may stop at once. `Slack` defines the limit up to which a load is near the
@@ -13,8 +13,8 @@
 //! yields to a worker that another one has notified.
 //!
 //! A view shows the group at the time of the plan, and a worker may sleep for a long time before a
-//! client comes. Therefore the first turn that accepts takes at most as many clients as the slack,
-//! and the next plan reads the view again.
+//! client comes. Therefore the first turn (iteration of the event loop) that accepts takes at most
+//! as many clients as the slack, and the next plan reads the view again.
 //!
 //! A full worker that leads steps down and notifies the least loaded worker that has room. If all
 //! workers are full, none listens, and the first one that has room again starts by itself.

@@ -5,11 +5,11 @@
 //! listens while that one wakes up. A worker without a group sees no loads and follows nginx's
 //! rule: it yields while it is crowded.
 //!
-//! A worker that was refused the lock tries it again in its next turn, at the latest after the
-//! delay. A worker that yields tries it again after the delay. A worker that has room and has not
-//! listened for the delay *probes*, because the holder may be stopped. A probe listens for one
-//! turn, without the lock and without waiting. This does not violate the lock, whose purpose is
-//! that a client wakes few workers.
+//! A worker that was refused the lock tries it again in its next turn (iteration of its event
+//! loop), at the latest after the delay. A worker that yields tries it again after the delay. A
+//! worker that has room and has not listened for the delay *probes*, because the holder may be
+//! stopped. A probe listens for one turn, without the lock and without waiting. This does not
+//! violate the lock, whose purpose is that a client wakes few workers.
 
 use std::time::Duration;
 
@@ -82,8 +82,8 @@ impl LockPolicy {
         let turn = self.take_turn(now, now_ns, yields, try_lock);
         let plan = self.plan_of(turn, now, now_ns, yields);
         // A worker that held the lock, was notified, or left clients waiting notifies another one
-        // if it does not listen now. If it was refused the lock, another worker has the lock, so it
-        // notifies none.
+        // if it does not listen now. A worker that was refused the lock notifies none, because
+        // another worker has the lock.
         let is_missed = self.held || (!plan.listening && (notified || now.may_have_left_clients));
         let must_notify = is_missed && !matches!(turn, Turn::Holds | Turn::Refused);
         // A probe may accept all clients that it finds, so it has no limit.

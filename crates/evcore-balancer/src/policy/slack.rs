@@ -1,13 +1,13 @@
 use crate::inputs::{Load, Peer};
 
-/// The number of connections by which a worker may exceed the lowest load. A sixteenth of the
-/// lowest load is added to this number.
+/// The number of connections by which a worker may exceed the lowest load and still listen. A
+/// sixteenth of the lowest load is added to this number.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Slack(u32);
 
 impl Slack {
     /// Makes a slack. 0 counts as 1, because the slack also limits the number of clients that a
-    /// turn accepts.
+    /// worker accepts in one turn (iteration of its event loop).
     pub(crate) fn new(connections: u32) -> Self {
         Self(connections.max(1))
     }

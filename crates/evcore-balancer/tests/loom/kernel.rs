@@ -1,5 +1,5 @@
-//! The part of the kernel that the workers of a model use: one listener with exclusive wake-ups,
-//! and a notifier for each worker.
+//! Imitates the part of the kernel that the workers of a loom model use: one listener with
+//! exclusive wake-ups, and a notifier for each worker.
 //!
 //! A call is one step without interruption. All calls change one word, so that loom tries them in
 //! each order. A call makes no store visible to another thread, which is less than a real kernel

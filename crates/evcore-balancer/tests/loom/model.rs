@@ -1,4 +1,5 @@
-//! A model: the workers of a group, the act of each, and the checks at the end.
+//! A loom model of a group: its workers, the act of each (the change that happens to it), and the
+//! checks at the end.
 
 use std::sync::{
     Arc,
@@ -14,7 +15,7 @@ use crate::{
     worker_id::WorkerId,
 };
 
-/// The act of a worker. Most acts are followed by turns.
+/// The act of a worker. Most acts are followed by turns (iterations of the worker's event loop).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Act {
     /// It sleeps until it is woken, and then takes one turn.

@@ -1,4 +1,5 @@
-//! The notifier of a worker in place of `src/notify_fd.rs`: a descriptor of the model's kernel.
+//! Replaces `src/notify_fd.rs` in loom models. The notifier of a worker is a descriptor of the
+//! model's kernel.
 
 use std::{fmt, sync::Arc};
 

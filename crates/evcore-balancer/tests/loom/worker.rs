@@ -119,8 +119,8 @@ impl Worker {
         self.active < CAPACITY
     }
 
-    /// Takes a turn. A model may call this although the wait before has not ended. That stands for
-    /// a wait that an event of a connection has ended.
+    /// Takes a turn (an iteration of the event loop). A model may call this although the previous
+    /// wait has not ended. That stands for a wait that an event of a connection has ended.
     pub(crate) fn turn(&mut self) {
         self.unlock();
         self.plan();

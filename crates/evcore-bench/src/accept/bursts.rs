@@ -20,7 +20,7 @@ const CLIENTS: [usize; 2] = [40, 400];
 /// The only server that `wrk` loads, because each run of `wrk` takes a second.
 const UNDER_WRK: &str = "httpd least-loaded";
 
-/// Measures all peers. In each round there is a burst for each column, and for one server also a
+/// Measures all servers. In each round there is a burst for each column, and for one server also a
 /// run of `wrk`.
 pub(crate) fn measure(run: &Run, report: &mut Report) {
     crate::cpus::most_descriptors();

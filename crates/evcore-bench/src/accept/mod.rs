@@ -2,8 +2,9 @@
 //! wait.
 //!
 //! The workers of a server are first on the first CPU, where one of them runs at a time, and then
-//! on all CPUs. The clients are in this process, on the last CPU, and in the part `bursts` on all
-//! CPUs. All servers get the same requests. The kernel counts the wakes of the workers.
+//! on all CPUs. The clients are in this process, on the last CPU. In the benchmark's part `bursts`,
+//! they are on all CPUs. All servers get the same requests. The kernel counts the wakes of the
+//! workers.
 
 mod bursts;
 mod kills;

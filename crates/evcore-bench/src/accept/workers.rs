@@ -137,7 +137,8 @@ fn first_answers(server: &Server) -> f64 {
     each(load.latencies.value_at_quantile(0.99), 1)
 }
 
-/// Number of clients that a worker has accepted. `httpd` reports it, and nginx logs each of them.
+/// Number of clients that a worker has accepted. `httpd` reports this number, and nginx logs the
+/// worker's process id for each client.
 fn accepted_by(server: &Server, run: &Run, pid: u32) -> io::Result<u64> {
     server.wait_until_idle();
     let log = server::folder(run).join(format!("{}.pids", server.name));
@@ -153,9 +154,9 @@ fn accepted_by(server: &Server, run: &Run, pid: u32) -> io::Result<u64> {
     )
 }
 
-/// Adds how evenly the open connections are spread over the workers: a second after clients with
-/// uneven lifetimes have come and gone, and a second after a worker was killed. The clients of the
-/// killed worker connect again.
+/// Adds to the report how evenly the open connections are spread over the workers: a second after
+/// clients with uneven lifetimes have come and gone, and a second after a worker was killed. The
+/// clients of the killed worker connect again.
 fn new_worker(server: &Server, run: &Run, report: &mut Report) -> io::Result<()> {
     let mut left = patterns::left_of_uneven(server, run);
     pace::pause(EVEN_WITHIN);

@@ -46,9 +46,10 @@ fn pipes(peer: &Peer, setup: Setup, events: usize, active: &str) -> bool {
     }
     let pairs = Pairs::open(PAIRS);
     if peer.has_policy() {
-        // callgrind translates code when the code first runs. On a slow machine this makes turns so
-        // long that the worker counts as late for a second, in which it makes a new plan in each
-        // turn. So another loop runs the code first.
+        // callgrind translates code when the code first runs. On a slow machine this makes turns
+        // (iterations of the event loop) so long that the worker counts as late for a second. In
+        // this second, it decides anew in each turn whether to accept. So another loop runs the
+        // code first.
         let mut first = peer.create(&pairs.near, setup);
         first.run(&mut Ring::start(&pairs, active, events.min(PAIRS)));
     }

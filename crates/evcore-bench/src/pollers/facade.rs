@@ -1,4 +1,5 @@
-//! The peers over `evcore`'s `EventLoop`: the whole turn, with timers.
+//! The peers that run `evcore`'s `EventLoop`. A whole turn (one iteration of the loop) is measured,
+//! with or without timers.
 
 use std::hint::black_box;
 use std::os::fd::OwnedFd;

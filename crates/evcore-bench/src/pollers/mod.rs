@@ -1,6 +1,7 @@
 //! Pollers: libevent's benchmark, and the cost of stopping and starting to watch.
 //!
-//! All peers serve the same bytes in the same pairs of sockets, one after the other.
+//! All *peers* (the pollers and loops that are compared) serve the same bytes in the same pairs of
+//! sockets, one after the other.
 
 mod c_clock;
 mod count;

@@ -18,8 +18,8 @@ use crate::foreign::{self, Foreign, Functions};
 /// Maximum number of events of one wait, for peers where that can be set.
 pub(super) const BATCH: usize = 1024;
 
-/// A poller that watches near ends of pairs. The loops around `turn` and `watch_first` are compiled
-/// for each peer.
+/// A poller that watches the near ends of socket pairs. The loops around `turn` and `watch_first`
+/// are compiled for each peer.
 pub(crate) trait PeerPoller {
     /// Waits once, and serves the reported events. Implementations are always inlined, so that the
     /// timeout is a constant of each loop. A peer in C can only poll without waiting.
@@ -68,7 +68,7 @@ enum Kind {
     Loop(BackendKind),
     /// An `EventLoop` with a listener and a policy.
     Listening(Policy),
-    /// An `EventLoop` with idle marks, for a descriptor store.
+    /// An `EventLoop` with idle marks: bytes that show another process which connections are idle.
     Marked,
     InC(&'static Functions),
 }

@@ -1,8 +1,9 @@
 //! libevent's benchmark: bytes that go round a ring of pairs.
 //!
 //! Each event is one byte, which is read and, as long as there are writes left, passed on to the
-//! next pair. All peers do this with the C library's `read` and `write`, whose instructions count.
-//! Peers in C do it by `serve` of `c/loop.h`.
+//! next pair. All peers (the libraries that are compared) call the C library's `read` and `write`
+//! for this, so the instructions of both are in the count of each peer. Peers in C use the function
+//! `serve` of `c/loop.h`.
 
 #![allow(unsafe_code, reason = "it calls the C library, as the peers in C do")]
 
@@ -62,8 +63,8 @@ impl<'a> Ring<'a> {
 
     /// Reads the byte of a pair, and passes a byte on to the next pair.
     ///
-    /// It is always inlined, as a handler is in a Rust program that takes the steps from a loop. In
-    /// C it is inlined into the callback.
+    /// This method is always inlined, as in a Rust program that handles each event in the body of
+    /// its own loop. In C, the equivalent function is inlined into the callback.
     #[inline(always)]
     pub(super) fn serve(&mut self, index: usize) {
         let next = if index + 1 == self.pairs.near.len() {

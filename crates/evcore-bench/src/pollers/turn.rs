@@ -1,4 +1,5 @@
-//! The cost of a turn, counted: instructions, clock readings, system calls and allocations.
+//! The cost of a turn (one iteration of an event loop), counted: instructions, clock readings,
+//! system calls and allocations.
 
 use super::c_clock::readings;
 use super::peers::{Peer, Setup, peers};

@@ -1,4 +1,5 @@
-//! Timer queues: re-arm, replace, expire, and a minute of serving.
+//! Timer queues: the cost of re-arming, replacing and expiring timers, and of a minute of *serving*
+//! (a simulated server re-arms timers while the time advances).
 //!
 //! Time is virtual, in milliseconds from 0, and the same for all queues; no queue reads a clock.
 
@@ -52,7 +53,7 @@ pub(crate) fn count(words: &[&str]) -> bool {
     true
 }
 
-/// Serves events, each in a turn of its own, for a tool to count.
+/// Serves events, each in its own turn (iteration of a server's loop), for a tool to count.
 ///
 /// The arguments are `kept` or `closed`, a peer, its number of timers, and the number of turns.
 /// Returns false if they are wrong, or if the peer cannot serve turns.

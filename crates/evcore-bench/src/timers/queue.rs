@@ -39,7 +39,8 @@ impl<Q: TimerQueue> Queue for Q {
     }
 }
 
-/// A queue as the measurement uses it. Each call runs a whole script, or a millisecond of serving.
+/// A queue as the measurement uses it. Each call runs a whole script, or a simulated server's work
+/// of one millisecond.
 pub(crate) trait PeerQueue {
     fn arm(&mut self, steps: &[Step]);
 

@@ -87,9 +87,9 @@ impl Queue for BTree {
 /// stands still.
 ///
 /// It takes deadlines as instants, so arming reads no clock. While timers expire, it goes from one
-/// deadline to the next by itself, with a `Sleep` for each, which is a part of its cost. Each
-/// millisecond of serving would need a turn of the runtime, which sets the queue's time. So this
-/// queue is left out of serving.
+/// deadline to the next by itself, with a `Sleep` for each, which is a part of its cost. The
+/// queue's time advances only in an iteration of the runtime's loop. A simulated minute of serving
+/// would need such an iteration for each millisecond, so that measurement leaves this queue out.
 pub(super) struct Delayed {
     queue: DelayQueue<u32>,
     keys: Vec<Option<Key>>,
@@ -160,8 +160,8 @@ impl Queue for Delayed {
 
 type Entry = IdOnlyTimerEntry<u32>;
 
-/// The wheel with cancelling of `hierarchical_hash_wheel_timer`, and the time of the wheel, which
-/// that crate does not expose.
+/// The wheel of `hierarchical_hash_wheel_timer` that can cancel timers, and the present time of
+/// this wheel, which the crate does not expose.
 ///
 /// A cancelled timer leaves an empty entry in its slot until the wheel reaches it, so re-arming is
 /// quick and takes memory. A deadline in the past becomes the next tick.

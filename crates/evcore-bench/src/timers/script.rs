@@ -9,11 +9,12 @@ pub(crate) const TIMEOUT_MS: u64 = 60_000;
 /// The end of virtual time: every deadline comes before it.
 pub(super) const END_MS: u64 = 180_000;
 
-/// Events of a server in a millisecond: in scripts that only arm timers again, and in serving.
+/// Number of events of a server in a millisecond: in scripts that only arm timers again, and in the
+/// minute of serving (`Script::serve`).
 const EVENTS_PER_MS: usize = 100;
 pub(super) const SERVED_PER_MS: usize = 20;
 
-/// Number of turns in a millisecond of a server with few clients.
+/// Number of turns (iterations of the loop) in a millisecond of a server with few clients.
 const TURNS_PER_MS: usize = 10;
 
 const SEED: u64 = 1;

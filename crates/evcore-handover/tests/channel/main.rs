@@ -1,5 +1,5 @@
-//! Both ends of a channel in one process. The tests check the owner of each connection, and that no
-//! descriptor stays open.
+//! Tests of a handover channel with both of its ends in one process. They check the owner of each
+//! connection, and that no descriptor stays open.
 
 #![cfg(target_os = "linux")]
 

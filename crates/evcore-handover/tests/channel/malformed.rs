@@ -1,4 +1,4 @@
-//! Messages that no side of this crate sends.
+//! Malformed messages, which neither a sender nor a receiver of this crate sends.
 
 use std::{
     io::{self, IoSlice},
@@ -53,8 +53,9 @@ impl Impostor {
         Self { mailbox, address }
     }
 
-    /// Introduces a channel whose revocation is a socket, not an `eventfd`. Returns the channel's
-    /// sending end, the revocation's other end, and the receiver.
+    /// Introduces a channel. Its revocation, by which a sender shows that it takes connections
+    /// back, is a socket, not an `eventfd`. Returns the channel's sending end, the revocation's
+    /// other end, and the receiver.
     fn introduce(&mut self) -> (OwnedFd, OwnedFd, Receiver) {
         let ((channel, theirs), (revocation, their_revocation)) = (seqpacket(), seqpacket());
         let fds = [theirs.as_fd(), their_revocation.as_fd()];

@@ -1,4 +1,4 @@
-//! A child process that runs this program in a role.
+//! A child process that runs this program in a role: sender or receiver.
 
 use std::{
     env,

@@ -40,7 +40,7 @@ impl Input {
         mem::take(&mut self.bytes)
     }
 
-    /// Puts the bytes back, of which the first `used` were served.
+    /// Puts back the bytes that were not served: all except the first `used`.
     pub(super) fn put_back(&mut self, mut bytes: Vec<u8>, used: usize) {
         if used < bytes.len() {
             bytes.drain(..used);

@@ -1,4 +1,5 @@
-//! The state of a connection as bytes, with which the connection moves to another worker.
+//! Converts the state of a connection to bytes and back, so that the connection can move to another
+//! worker.
 //!
 //! Between two requests the state is only the client's address, which the access log and `/worker`
 //! show, and the bytes of the next request that have arrived. A connection in the middle of a body

@@ -1,4 +1,5 @@
-//! The rest of a long response, which is not made in memory.
+//! The payload of a connection: the body of a long response. It is sent in pieces after the head,
+//! from a file or from a static buffer.
 
 use std::sync::Arc;
 

@@ -18,8 +18,8 @@ pub enum Task<'a> {
         offset: u64,
         count: u64,
         /// True if a thread has just read the bytes. They are then sent without a check whether
-        /// they are in memory, because with too little memory such checks would start reads for
-        /// ever.
+        /// they are in memory. If memory is short, the kernel may drop them again at once, so that
+        /// checks and reads would alternate for ever.
         was_read: bool,
     },
     /// Receive, and then call `handle_input`. If the client has ended the stream, close it.

@@ -166,7 +166,7 @@ impl Fixture {
         self.advance(Duration::ZERO);
     }
 
-    /// Lets the loop evict the connection if it is idle, because its slot is needed.
+    /// Evicts the connection if it is idle, as the loop does if a new client needs its place.
     fn evict(&mut self) {
         // The loop, too, marks a connection as busy before it evicts it.
         if self.ev.set_busy(self.token) {
@@ -293,8 +293,8 @@ impl Fixture {
     }
 }
 
-/// Moves bytes between the client and the connection, as `Session` does with a stream, until there
-/// are no more or the client takes none.
+/// Moves bytes between the client and the connection, as `Session` does with a stream, until no
+/// bytes are left or the client takes no more.
 fn move_bytes(
     connection: &mut Connection,
     client: &mut Client,

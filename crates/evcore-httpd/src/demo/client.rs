@@ -1,4 +1,5 @@
-//! A kept-alive client that waits for each response.
+//! A client of the load that `--demo` makes. It keeps its connection open, and waits for each
+//! response.
 
 use std::{
     io::{self, ErrorKind, Read, Write},

@@ -1,4 +1,6 @@
-//! The load: clients that stay, come and go, and incidents of the workers.
+//! The load that `--demo` puts on the server. Clients connect, send requests and leave. Every eight
+//! seconds there is an incident: a worker is killed, most clients of one worker leave at once, or
+//! the master replaces all workers.
 
 use std::{
     net::SocketAddr,
@@ -16,7 +18,7 @@ const TICK: Duration = Duration::from_millis(20);
 
 const INTERVAL: Duration = Duration::from_secs(8);
 
-/// The incidents come in turn.
+/// The incidents, in the order in which they are repeated.
 const INCIDENTS: [Incident; 5] = [
     Incident::Kill,
     Incident::Leave,
@@ -47,7 +49,7 @@ pub(super) struct Load {
 }
 
 impl Load {
-    /// Prepares the load of the server that is this process's parent.
+    /// Prepares the load on the server, whose master is the parent of this process.
     pub(super) fn new(server: SocketAddr) -> Option<Self> {
         Some(Self {
             server,

@@ -1,5 +1,5 @@
-//! Files that are not in memory. A thread reads them first, so that a slow disk does not block the
-//! loop.
+//! Files that are not in memory are read by a thread before the loop sends them, so that a slow
+//! disk does not block the loop.
 //!
 //! Before a chunk of a file is sent, its first and its last byte are read without waiting
 //! (`preadv2` with `RWF_NOWAIT`). If the kernel would have to wait for the disk, a thread of a pool
@@ -33,8 +33,8 @@ pub const CHUNK_BYTES: u64 = 1024 * 1024;
 /// Number of threads. A disk serves a few reads at a time better than one read at a time.
 pub const THREADS: usize = 4;
 
-/// The part of a limit on memory that a thread takes, in bytes: its stack, and the heap that glibc
-/// reserves for it.
+/// The bytes that a thread takes of a limit on the memory of the process: its stack, and the heap
+/// that glibc reserves for it.
 const THREAD_BYTES: usize = (2 + 64) * 1024 * 1024;
 
 /// The time until the next attempt to start threads that could not start, in milliseconds.
@@ -47,7 +47,8 @@ const BUFFER_BYTES: usize = 64 * 1024;
 /// wait.
 const MAX_READS: usize = 64;
 
-/// The bit of the chunk at `offset`; `None` for a chunk that is not among the first 64.
+/// The bit of the chunk at `offset` in `ChunksInMemory`; `None` for a chunk that is not among the
+/// first 64.
 fn bit_of(offset: u64) -> Option<u64> {
     1_u64.checked_shl(u32::try_from(offset / CHUNK_BYTES).ok()?)
 }
@@ -57,7 +58,7 @@ pub fn left_in_chunk(offset: u64) -> u64 {
 }
 
 /// Returns whether these bytes of a file are a whole chunk, or the whole last chunk, which may be
-/// shorter. A check of less shows nothing about the rest of the chunk.
+/// shorter. A check of fewer bytes shows nothing about the rest of the chunk.
 fn covers_chunk(offset: u64, count: u64, size: u64) -> bool {
     let end = offset + count;
     offset % CHUNK_BYTES == 0 && (end % CHUNK_BYTES == 0 || end == size)
@@ -301,8 +302,8 @@ mod tests {
         assert_eq!(reads.next_waiting(), None, "the result is not taken");
         assert_eq!(reads.next_done(), Some(first));
         assert_eq!(reads.next_done(), None);
-        // The first of these does not submit its chunk again, as if the chunk were in memory by
-        // now. So the second gets the place.
+        // `late[1]` does not submit its chunk again, as if the chunk were in memory by now. So
+        // `late[2]` gets the free place in the pool.
         assert_eq!(reads.next_waiting(), Some(late[1]));
         assert_eq!(reads.next_waiting(), Some(late[2]));
         assert_eq!(

@@ -1,4 +1,4 @@
-//! The header fields of a request that choose the part of a file to send.
+//! The header fields of a request for a file: its conditions, and the range to send.
 //!
 //! For a request of a file, the head is parsed a second time to read these fields, so that they
 //! cost requests for other routes nothing.

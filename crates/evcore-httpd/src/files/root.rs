@@ -94,7 +94,7 @@ mod kernel {
     /// can lead anywhere.
     const RESOLVE: ResolveFlags = ResolveFlags::BENEATH.union(ResolveFlags::NO_MAGICLINKS);
 
-    /// A sandbox may refuse `openat2` by EPERM or ENOSYS.
+    /// Returns whether `openat2` works here. A sandbox may refuse it by EPERM or ENOSYS.
     pub fn is_available(dir: &OwnedFd) -> bool {
         open(dir, b".", DIRECTORY_FLAGS).is_ok()
     }

@@ -307,7 +307,8 @@ fn no_race_of_renames_leads_outside() {
             }
             served
         });
-        // Before the assertions, because the scope waits for the other thread even after a panic.
+        // This comes before the assertions, because the scope waits for the other thread even after
+        // a panic.
         is_done.store(true, Relaxed);
         assert_eq!(others, [""; 0]);
         assert!(!served.contains(&0), "no file was found: {served:?}");

@@ -1,4 +1,5 @@
-//! Backlogs by `sock_diag(7)`, and the counts of `/proc/net/netstat`.
+//! Reads the backlogs of listeners from `sock_diag(7)`, and from `/proc/net/netstat` the numbers of
+//! clients that found a full backlog or were dropped.
 
 use std::{
     fs,

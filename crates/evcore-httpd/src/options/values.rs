@@ -20,7 +20,8 @@ pub(super) const MAX_WORKERS: usize = 1024;
 /// is an option without a default.)
 pub type AutoOr<T> = Option<T>;
 
-/// The kind of timer queue. Every kind re-arms its timers lazily.
+/// The kind of timer queue. In every kind, re-arming a timer to a later deadline only stores the
+/// deadline (`evcore::timer::Lazy`).
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub enum Timers {
     /// A hierarchical timing wheel.

@@ -19,8 +19,8 @@ fn both_ends(options: &SocketOptions, address: SocketAddr) -> Result<[Stream; 2]
     Ok([accept_one(&listener).0, client])
 }
 
-/// Options of which one is set, the row of that option, and the value that the kernel returns for
-/// it.
+/// Options of which one is set, the row of that option in the table of `socket_option.rs`, and the
+/// value that the kernel returns for it.
 type Case = (SocketOptions, &'static SocketOption, i32);
 
 /// The options whose value is a number, and that any user may set.

@@ -1,6 +1,6 @@
-//! The slow path of a wait, before and after the backend's wait. It reports refusals, keeps a
-//! deadline across signals, and finds a wake that the kernel did not report because events filled
-//! the buffer.
+//! The slow path of a wait, before and after the backend's wait. It reports changes that the kernel
+//! has refused, keeps a deadline across signals, and finds a wake that the kernel did not report
+//! because events filled the buffer.
 
 use std::time::{Duration, Instant};
 
@@ -80,7 +80,7 @@ impl Poller {
         self.finish(waited, events, timeout, deadline)
     }
 
-    /// Ends a wait on epoll whose events cannot be returned as they are.
+    /// Ends a wait on epoll if its events cannot be returned as they are.
     ///
     /// No timeout is needed to continue it, because a wait that has a timeout and may be continued
     /// begins in [`prepare_and_wait`](Self::prepare_and_wait).

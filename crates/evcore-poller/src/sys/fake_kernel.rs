@@ -1,7 +1,8 @@
 //! A model of a kernel that has event ports, `/dev/poll`, kqueue and poll, for tests.
 //!
-//! This file has what the interfaces share: files, time, and the calls that were made. [`port`],
-//! [`devpoll`] and [`kqueue`] have the kernel's state for each. For poll the kernel has no state.
+//! This file has what the interfaces share: files, time, and the calls that were made. The modules
+//! [`port`], [`devpoll`] and [`kqueue`] have the kernel's state for their interface. For poll the
+//! kernel has no state.
 //!
 //! - A file has one or more numbers. Its readiness is what the test has set.
 //! - Errors and hang-ups are reported without being requested.
@@ -37,8 +38,8 @@ pub(super) const FIRST: RawFd = 5_000;
 /// The flags that are reported without a request.
 const UNREQUESTED: c_short = libc::POLLERR | libc::POLLHUP;
 
-/// The model's file for each real descriptor. Every call polls real descriptors by their numbers,
-/// so their files need not be distinguished.
+/// The number of the one file that stands for every real descriptor. Each call polls real
+/// descriptors by their numbers, so their files need not be distinguished.
 const REAL: u64 = 0;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,8 +82,8 @@ impl Machine {
         self.open_in_place(fd);
     }
 
-    /// Opens a file under `fd` that the kernel cannot distinguish from the last one, because it is
-    /// at the same address.
+    /// Opens a file under `fd`, at the address of the file that was opened last, so that the kernel
+    /// cannot distinguish the two.
     pub(super) fn open_in_place(&mut self, fd: RawFd) {
         self.files.insert(self.last_file, 0);
         self.open_as(fd, self.last_file);

@@ -1,7 +1,8 @@
-//! `io_uring`: Linux 6.1 and later, as an interface for readiness.
+//! The `io_uring` backend, for Linux 6.1 and later. It uses `io_uring` only to wait for readiness.
 //!
 //! A registration is a poll request. One call submits the changes and waits, and events are read
-//! from memory. The backend relies on these facts, from the kernel's sources (`io_uring/poll.c` and
+//! from memory. The kernel does the work of a wake-up only in a call of this thread (*deferred
+//! work*). The backend relies on these facts, from the kernel's sources (`io_uring/poll.c` and
 //! `io_uring/io_uring.c`) and from tests:
 //!
 //! - A request without `IORING_POLL_ADD_MULTI` completes once: with the readiness when it is
@@ -27,7 +28,7 @@
 //!   not evaluated again. By the time of the wait, the data may have been read. A wake-up for data
 //!   also claims priority data. So the backend checks claimed priority data, and completions that
 //!   may be stale, by a call of `poll`. An `Edge` is reported unchecked if it claims no priority
-//!   data, because it is a hint, whose reader may get `WouldBlock`.
+//!   data, because it is only a hint: the read after it may return `WouldBlock`.
 //! - A completion may be stale only if its wake-up came before this wait, because this thread
 //!   cannot have used up later readiness. A flag in the shared memory shows whether there was such
 //!   a wake-up.
@@ -57,8 +58,8 @@
 //! - Completions that report nothing may end a call. Then the wait goes on for the time that is
 //!   left, so it reads the clock before a call that may block for a limited time.
 //! - A call may be refused for now: with `EAGAIN` if there is no memory for a request, with `EBUSY`
-//!   (which no tried kernel returned) if there is no room for completions. The call is repeated for
-//!   about a second, unless completions can be taken.
+//!   (which none of the tested kernels returned) if there is no room for completions. The call is
+//!   repeated for about a second, unless completions can be taken.
 //! - Since Linux 6.13, a call does the deferred work of only some twenty wake-ups
 //!   (`IO_LOCAL_TW_DEFAULT_MAX`), so a wait may make several calls.
 //! - Exclusive requests (`EPOLLEXCLUSIVE`) are accepted, but they take a wake-up even if their
@@ -127,8 +128,8 @@ pub(super) struct IoUring {
     is_submitted: bool,
     /// Number of cancellations whose completion has not come.
     cancellations_pending: u32,
-    /// True if this ring has lost completions, or belongs to another thread, and no new one could
-    /// be opened. The kernel reports lost completions only once.
+    /// True if this ring has lost completions, or belongs to another thread, and opening a new ring
+    /// has failed. The kernel reports lost completions only once.
     must_renew: bool,
     /// Ids whose readiness must be checked, each with the claimed readiness; and the entries for
     /// `poll`.
@@ -140,7 +141,7 @@ pub(super) struct IoUring {
 
 #[derive(Clone, Copy, Debug)]
 struct Before {
-    /// True if there already were wake-ups or completions, which may be stale.
+    /// True if there were wake-ups or completions before this wait. They may be stale.
     had_completions: bool,
 }
 

@@ -1,4 +1,5 @@
-//! The backends. Only they call the operating system to wait.
+//! The backends, which are the kernel interfaces that a poller may use. Only they call the
+//! operating system to wait.
 
 use crate::{
     backend::Backend,

@@ -1,5 +1,5 @@
-//! The system call `poll`, without rustix, whose array holds borrowed descriptors. The backends
-//! keep their arrays between waits, so the arrays hold numbers.
+//! The system call `poll`. rustix is not used, because its array holds borrowed descriptors. The
+//! backends keep their arrays between waits, so the arrays hold numbers.
 
 #![allow(unsafe_code, reason = "poll takes descriptors by number")]
 
@@ -27,9 +27,9 @@ fn call(array: &mut [libc::pollfd], timeout: Option<Duration>) -> libc::c_int {
         .as_ref()
         .map_or(std::ptr::null(), std::ptr::from_ref);
     // SAFETY: the kernel writes to the entries of `array`, and is given their number. `timeout`
-    // points to a local that outlives the call. A descriptor that was closed since it was
-    // registered is reported as invalid, or its number is taken for another file's. Then the wrong
-    // file is watched, but no memory is touched.
+    // points to a local that outlives the call. If a descriptor was closed since it was registered,
+    // the kernel reports it as invalid, or watches the file that has its number now. Watching the
+    // wrong file touches no memory.
     unsafe { libc::ppoll(array.as_mut_ptr(), count(array), timeout, std::ptr::null()) }
 }
 

@@ -116,8 +116,8 @@ impl<K: Kernel> PollLike<K> {
             };
             match applied {
                 Ok(()) => self.watches.pop_applied(count),
-                // From now on the changes are applied one by one, so that the refused one is found
-                // and hides no other.
+                // From now on the changes are applied one by one, so that the refused change is
+                // found, and no other change is lost.
                 Err(_) if count > 1 => at_once = 1,
                 // A signal's handler has run, or this is a forked child. The error does not concern
                 // the descriptor.

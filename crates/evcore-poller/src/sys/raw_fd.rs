@@ -21,8 +21,8 @@ pub(super) fn is_open(fd: RawFd) -> Result<(), Errno> {
 impl crate::backend::Registration {
     pub(super) fn borrow_fd(&self) -> BorrowedFd<'_> {
         // SAFETY: the descriptor was registered as a `BorrowedFd`, so it was open then and is not
-        // -1. The user may have closed it since. Then the kernel refuses the number or takes it for
-        // another file's, so the wrong file may be watched, but no memory is touched.
+        // -1. If the user has closed it since, the kernel refuses the number, or watches the file
+        // that has it now. Watching the wrong file touches no memory.
         unsafe { BorrowedFd::borrow_raw(self.fd) }
     }
 }

@@ -1,6 +1,6 @@
-//! Pollers over the models of kernels that do not run here, and of poll. Each test runs over all
-//! kernels for which it makes sense, and prints the name of each. So the last printed name is the
-//! name of the kernel for which a test failed.
+//! Tests of pollers over models of the kernels that do not run here, and over a model of poll. Each
+//! test runs over all kernels for which it makes sense, and prints the name of each. So the last
+//! printed name is the name of the kernel for which a test failed.
 
 use std::sync::MutexGuard;
 pub(super) use std::{ffi::c_short, os::fd::RawFd, time::Duration};
@@ -39,8 +39,8 @@ pub(super) const MODES: [Mode; 3] = [Mode::Level, Mode::Edge, Mode::Oneshot];
 pub(super) const A: RawFd = FIRST;
 pub(super) const B: RawFd = FIRST + 1;
 
-/// The readiness that is reported for a descriptor that was closed or refused, with an interest in
-/// reading.
+/// The readiness that is reported if a descriptor with an interest in reading was closed or
+/// refused.
 pub(super) const GONE: Ready =
     Ready::from_bits_truncate(Ready::ERROR.bits() | Ready::READABLE.bits());
 

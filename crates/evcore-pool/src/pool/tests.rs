@@ -85,8 +85,8 @@ fn as_many_jobs_run_at_once_as_there_are_threads() {
     assert_eq!(run(&mut pool, &woken).len(), 3);
 }
 
-/// A hundred rounds, because a missing notification shows only if the second job is queued before a
-/// thread has taken the first one.
+/// The test runs the jobs a hundred times, because a missing notification shows only if the second
+/// job is queued before a thread has taken the first one.
 #[test]
 fn two_jobs_submitted_together_run_on_two_idle_threads() {
     let (mut pool, woken) = pool(2, 2);

@@ -1,4 +1,4 @@
-//! A stop that gets harder with time: graceful, fast, and killed.
+//! A stop that gets harder with time: a graceful stop, then a fast one, then a kill.
 
 use std::time::{Duration, Instant};
 

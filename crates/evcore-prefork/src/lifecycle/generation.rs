@@ -186,6 +186,7 @@ impl Vacancy {
     }
 }
 
+/// The state of all places whose workers serve the same clients.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Coverage {
     is_served: bool,
@@ -203,6 +204,7 @@ impl FromIterator<Coverage> for Coverage {
     }
 }
 
+/// The place of one worker, and then of its replacements, in a generation.
 #[derive(Clone, Debug)]
 struct Place {
     state: State,

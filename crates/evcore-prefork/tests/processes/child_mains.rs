@@ -1,4 +1,4 @@
-//! The programs that a server under test can run, by name.
+//! The child mains, by name: programs that this test program runs as a server under test.
 
 mod blocked_signals;
 #[cfg(target_os = "linux")]
@@ -128,7 +128,8 @@ fn run(supervisor: Supervisor<'_>, work: impl FnMut(Worker) -> i32) {
     }
 }
 
-/// The first worker hangs in a turn. The next one stays longer than the timeout in a wait.
+/// Runs a worker that works for longer than the hang timeout, and then a replacement that waits for
+/// longer than this timeout.
 fn hangs_at_first() {
     let forked = Cell::new(0);
     let supervisor = logging(1)
@@ -160,7 +161,8 @@ struct Loop {
 impl Loop {
     fn new(worker: Worker) -> Self {
         let turns = Self::silent(worker);
-        // A process sends only the first report. All of them would fill the pipe to the master.
+        // A process sends only the first of these reports. All of them would fill the pipe to the
+        // master.
         (0..1_000).for_each(|_| turns.worker.ready());
         turns
     }
@@ -367,7 +369,8 @@ fn wrong() {
     run(Supervisor::new(1), |_| DO_NOT_RESTART);
     let (_read, write) = UnixStream::pair().unwrap();
     println!("error {}", worker.wake_fd(&write).unwrap_err());
-    // This comes last, because a joined thread may still be counted for a moment.
+    // This comes last: `/proc` may still show a thread for a moment after the join, and another
+    // supervisor would then be refused because of it.
     let other = thread::spawn(|| run(Supervisor::new(1), |_| DO_NOT_RESTART));
     other.join().unwrap();
 }
@@ -385,7 +388,7 @@ fn solo_signalling_itself() {
         signal(me, sent);
         assert_eq!(worker.stop(), Some(seen));
     }
-    // The descriptor is set after the signals.
+    // `Loop::new` sets the descriptor to wake, which happens here after the signals.
     Loop::new(worker).wake.read_exact(&mut [0; 8]).unwrap();
     println!("woken");
 }

@@ -1,9 +1,9 @@
-//! Supervisors, workers and signals as real processes.
+//! Tests of supervisors that run in real processes, with their workers, and get real signals.
 //!
-//! This program runs the tests, unless its arguments name a child main, an arm of a `match` in
-//! `child_mains`. A test starts the program again with the name of a child main, which then is the
-//! server under test. The server and its workers print a line for each event into a pipe, and the
-//! tests wait for these lines. The pipe ends when all processes are gone.
+//! This program runs the tests, or the child main that its arguments name. A child main is a server
+//! under test, defined in `child_mains`. To run one, a test starts this program again. The server
+//! and its workers print a line for each event into a pipe, and the tests wait for these lines. The
+//! pipe ends when all processes are gone.
 
 mod child_mains;
 mod server_process;

@@ -1,4 +1,4 @@
-//! The tests.
+//! The list of all tests, and the tests that do not belong to one of the modules below.
 
 mod blocked_signals;
 #[cfg(target_os = "linux")]
@@ -367,7 +367,8 @@ fn each_worker_runs_on_its_cpu() {
     }
 }
 
-/// The self-pipe, the siblings' liveness pipes and the descriptors for a new binary are closed.
+/// In a worker, the self-pipe, the siblings' liveness pipes and the descriptors for a new binary
+/// are closed.
 #[cfg(target_os = "linux")]
 fn a_worker_has_no_descriptor_but_its_liveness_pipe() {
     let mut server = Server::start("descriptors");

@@ -1,4 +1,4 @@
-//! A program that is not the recorded one.
+//! Replays by a program that differs from the recorded one.
 
 use evcore::poller::BackendKind;
 use evcore_recording::What;

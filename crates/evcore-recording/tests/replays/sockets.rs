@@ -126,8 +126,8 @@ fn a_lost_rearm_comes_back_in_ten_of_ten_replays() {
     let bug = Bug::LosesRearmAt(REQUESTS / 2);
     let are_others_served = |log: &Log| log.closed == 4;
     let recorder = Recorder::in_memory(1 << 20);
-    // `poll` has no edges, so the poller stops watching a side that was reported, until the server
-    // rearms the side.
+    // `poll` is not edge-triggered. So the poller stops watching a direction (reading or writing)
+    // that it has reported, until the server rearms that direction.
     let recorded = record_into(&recorder, BackendKind::Poll, bug, are_others_served);
     assert!(recorded.lost_rearm);
     let bytes = recorder.to_bytes();

@@ -19,7 +19,8 @@ fn owned() -> (Run, Arc<()>) {
     (Box::new(run), held)
 }
 
-/// Does what the thread does, without running the jobs. Returns their keys.
+/// Takes each due job and puts it back, as the thread does, but does not run it. Returns the keys
+/// of these jobs.
 fn run_due(jobs: &mut Jobs<Run>, now: u64) -> Vec<Key> {
     let mut keys = Vec::new();
     while let Some((key, run)) = jobs.take_due(now) {

@@ -1,4 +1,5 @@
-//! The connections that wait for the next start of the service.
+//! The deposit: at a restart of the service, a worker puts connections into a mailbox, in which
+//! they wait for the next start.
 
 use std::mem;
 use std::time::{Duration, Instant};

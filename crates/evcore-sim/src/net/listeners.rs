@@ -8,7 +8,7 @@ use crate::watch_id::WatchId;
 #[derive(Debug)]
 pub(crate) struct ListeningSocket {
     address: SocketAddr,
-    /// True if it belongs to one process (`SO_REUSEPORT`), and not to the parent.
+    /// True if the socket belongs to one process (`SO_REUSEPORT`), and not to the parent.
     reuseport: bool,
     /// Number of open descriptors, without the parent's.
     pub(crate) descriptors: u32,

@@ -1,4 +1,5 @@
-//! Messages with descriptors, and the descriptors of one open file in several processes.
+//! Sends messages that carry descriptors, and closes an open file when no process and no message
+//! has a descriptor of it any more.
 
 use std::io;
 
@@ -129,8 +130,8 @@ impl State {
         }
     }
 
-    /// Makes an end refuse further messages. With `both`, also shuts down both directions of its
-    /// channel.
+    /// Makes an end of a channel refuse further messages. With `both`, also shuts down both
+    /// directions of the channel.
     pub(crate) fn shut_down_channel(&mut self, id: ChannelId, both: bool) {
         self.net.channels.end_mut(id).refuses_messages = true;
         if both {

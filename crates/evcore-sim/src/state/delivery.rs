@@ -38,7 +38,7 @@ impl State {
         }
         if count > 1 && self.draw_fault(Fault::ShortWrite, Subject::End(from)) {
             count = 1 + self.rng.index(count - 1);
-            // The sender takes a short write for a full buffer, so an edge must follow.
+            // The sender takes a short write for a full buffer, so a report of room must follow.
             let after_ns = self.random_up_to(REST_MAX);
             self.transmit(from, Segment::WindowUpdate, after_ns);
         }

@@ -33,7 +33,7 @@ pub(crate) struct Process {
 }
 
 impl State {
-    /// Starts a process. If it has the index of a worker, `Workers` drive it.
+    /// Starts a process. If it is a worker, `worker` is its index, and `Workers` drive it.
     pub(crate) fn spawn_process(&mut self, worker: Option<usize>) -> u32 {
         let id = u32::try_from(self.processes.len()).expect("there are fewer processes");
         self.processes.push(Process {

@@ -109,9 +109,9 @@ impl State {
         slept
     }
 
-    /// Wakes pollers because a connection has come to a listener: all that watch the listener
-    /// without exclusive wake-ups, and of the exclusive ones only the first that sleeps. (As on
-    /// Linux, the process of that sleeping poller may be paused.)
+    /// Wakes pollers because a connection has come to a listener: every poller that watches the
+    /// listener without exclusive wake-ups, and the first sleeping poller that watches it with
+    /// them. (As on Linux, the process of that sleeping poller may be paused.)
     pub(crate) fn notify_listener_watchers(&mut self, id: ListenerId) {
         let watches = self.net.listeners.socket(id).watches.clone();
         let is_exclusive = |state: &Self, watch: &WatchId| {
@@ -229,7 +229,7 @@ impl State {
         Ok(())
     }
 
-    /// Lets time pass during a turn. Events happen meanwhile.
+    /// Lets time pass for the program's work since its last wait. Events happen meanwhile.
     fn spend(&mut self, ns: u64) {
         let until_ns = self.now_ns().saturating_add(ns);
         while let Some(event) = self.event_queue.pop(until_ns) {

@@ -1,4 +1,4 @@
-//! The picture of the flight records in a log of `httpd`.
+//! Draws the flight records (the last actions of an event loop) in a log of `httpd`.
 
 use std::collections::BTreeMap;
 
@@ -8,8 +8,9 @@ impl Timeline {
     /// Draws the flight records in an error log of `httpd`. If a process has logged its records
     /// several times, only the last ones are drawn. Returns `None` if the log has no records.
     ///
-    /// Most records have no time of their own, so they are drawn at the beginning of their turn.
-    /// Records before the first whole turn of a process are drawn at the beginning of that turn.
+    /// Most records have no time of their own, so they are drawn at the beginning of their turn
+    /// (one iteration of the loop). Records before the first whole turn of a process are drawn at
+    /// the beginning of that turn.
     ///
     /// ```
     /// use evcore_sim::Timeline;
@@ -126,8 +127,9 @@ struct Drawing {
     rows: BTreeMap<String, (usize, Facts)>,
 }
 
-/// The records that describe the present state: the registration or the plan, the lock or the
-/// timer, and the last other record.
+/// The last records that describe the state of a connection or of a worker: its registration or
+/// its plan (whether it accepts clients), its timer or the lock, and its last record of another
+/// kind.
 #[derive(Debug, Default)]
 struct Facts([String; 3]);
 

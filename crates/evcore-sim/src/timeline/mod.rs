@@ -1,8 +1,8 @@
 //! The events of a run over time, as data for a picture.
 //!
-//! Spans and arrows refer to moments, so the picture can show the moments at almost equal
-//! distances. In a picture to scale, a microsecond with all events would be next to five empty
-//! minutes.
+//! Spans (the bars of the picture) and arrows refer to moments (its events), so the picture can
+//! show the moments at almost equal distances. In a picture to scale, a microsecond with all events
+//! would be next to five empty minutes.
 
 mod flight_log;
 mod json;
@@ -41,7 +41,7 @@ struct Lane {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Group {
     Client,
-    /// Requests that no process has accepted.
+    /// Connection requests that no process has accepted.
     Backlog,
     Process,
     /// A connection of a process.
@@ -89,7 +89,7 @@ enum SpanKind {
     Open,
 }
 
-/// A row of the table of the state.
+/// A row of the page's table, with the state of one process or connection over time.
 #[derive(Clone, Debug, Default)]
 struct Row {
     /// The index of the row's name.

@@ -1,4 +1,4 @@
-//! The picture of a simulation.
+//! Draws the recorded trace of a simulation.
 
 use std::collections::{BTreeMap, VecDeque};
 

@@ -11,7 +11,7 @@ use crate::{
     net::{ChannelId, EndpointId, ListenerId, Owner, UdpId},
 };
 
-/// An event of the run that is part of the hash.
+/// An event of a run. The hash of the trace covers it.
 ///
 /// The fields that [`words`](Self::words) leaves out are for people, and not part of the hash.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -220,7 +220,7 @@ fn ready_number(ready: Ready) -> u64 {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Detail {
     /// A connection exists from now on, under an index that an earlier one may have had. The
-    /// recording has its addresses.
+    /// recording has the connection's addresses, at the index `route`.
     Opened {
         connection: u32,
         route: u32,

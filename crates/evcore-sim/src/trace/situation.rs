@@ -1,5 +1,5 @@
-//! The state at a moment of a recording. It follows from the entries up to that moment alone, so
-//! the state at any moment of a run can be described.
+//! The state of processes, clients and connections at a moment of a recording. It follows from the
+//! entries up to that moment alone, so the state at any moment of a run can be described.
 
 use std::net::SocketAddr;
 
@@ -356,7 +356,7 @@ impl<'a> Situation<'a> {
         self.processes.get(process as usize)
     }
 
-    /// The connections that have an open end, each by the end that connects.
+    /// The connections that have an open end. Each is identified by the end that connects.
     pub(crate) fn open_connections(&self) -> impl Iterator<Item = EndpointId> {
         let is_open = |end: &End| !end.is_closed && end.holder != Holder::None;
         let connections = (0..).zip(&self.connections);
@@ -395,8 +395,8 @@ impl<'a> Situation<'a> {
         self.clients.iter().find(is_it)?.wait
     }
 
-    /// The connections that have ended, each by the end that connected, with the outcome of its
-    /// client.
+    /// The connections that have ended, with the outcomes of their clients. Each is identified by
+    /// the end that connected.
     pub(crate) fn ended_connections(
         &self,
     ) -> impl Iterator<Item = (EndpointId, Option<ClientOutcome>)> {

@@ -1,4 +1,4 @@
-//! The states of ends and processes in words.
+//! Describes in words the states of processes, and of the two ends of a connection.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! The turns of one process in a recording.
+//! The turns (iterations of the event loop) of one process in a recording.
 
 use std::collections::BTreeSet;
 

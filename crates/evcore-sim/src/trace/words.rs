@@ -4,7 +4,7 @@ use std::fmt;
 
 use evcore::Token;
 
-/// The token of a key, or the key of a bare poller.
+/// The name of a registration's key: a token such as `4v1`, or the key itself if it is not a token.
 pub(crate) fn key_name(key: u64) -> String {
     Token::from_bits(key).map_or_else(|| format!("key {key}"), |token| token.to_string())
 }

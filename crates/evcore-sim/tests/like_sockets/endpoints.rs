@@ -1,4 +1,4 @@
-//! Real and simulated endpoints.
+//! Pairs of connected sockets, real or simulated, behind one trait.
 
 use std::{
     io::{self, Read, Write},
@@ -46,7 +46,7 @@ impl Pair {
     }
 
     pub(crate) fn simulated(family: Family) -> Self {
-        // With an even seed, edges are native, as over epoll.
+        // With an even seed, the backend itself is edge-triggered, as epoll is.
         let sim = Sim::new(0);
         sim.set_config(SimConfig {
             latency: Duration::ZERO..=Duration::ZERO,

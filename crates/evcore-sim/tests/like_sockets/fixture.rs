@@ -12,11 +12,11 @@ use crate::{
     scenario::{Op, Side},
 };
 
-/// The longest time that a difference may last, because an action on a real endpoint reaches the
-/// other endpoint a little later.
+/// The longest time for which a real pair may differ from the simulated one. It may differ for a
+/// moment, because an action on a real endpoint reaches the other endpoint a little later.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Number of retries with a full or empty buffer, because the kernel may be moving bytes.
+/// Number of retries if a buffer is full or empty, because the kernel may still be moving bytes.
 const RETRIES: u32 = 50;
 
 #[track_caller]

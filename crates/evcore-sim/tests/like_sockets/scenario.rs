@@ -42,8 +42,8 @@ impl Op {
     }
 }
 
-/// Twenty random operations. Operations that end a stream come after the first three, and become
-/// more likely.
+/// Twenty random operations. An operation that ends a stream can come only after the first three,
+/// and becomes more likely towards the end.
 pub(crate) fn random_scenario(rng: &mut Rng, family: Family) -> Vec<Op> {
     (0..20).map(|index| random_op(rng, index, family)).collect()
 }

@@ -30,7 +30,7 @@ pub(crate) struct Counts {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Bug {
     None,
-    /// A side that would block is not rearmed.
+    /// After a call that would block, the server does not rearm the stream.
     ForgottenRearm,
     /// A short read is taken for the end of the data, although the end of the stream may follow.
     ShortReadMeansDrained,

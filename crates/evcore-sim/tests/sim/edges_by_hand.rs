@@ -1,4 +1,4 @@
-//! An edge-triggered stream whose server keeps its readiness by hand, with a bug.
+//! An edge-triggered stream that tracks its readiness itself, with a bug, in place of `EdgeStream`.
 
 use std::io::{self, ErrorKind};
 

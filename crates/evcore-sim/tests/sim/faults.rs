@@ -13,8 +13,8 @@ use crate::{
     native,
 };
 
-/// The faults of outgoing connections, jobs, datagrams and channels, which the echo server does not
-/// have. Other tests cover them.
+/// The faults that the echo server cannot meet, because it has no outgoing connections, jobs,
+/// datagrams or channels. Other tests cover them.
 const ELSEWHERE: [Fault; 10] = [
     Fault::ImmediateConnect,
     Fault::ConnectRefused,

@@ -101,7 +101,7 @@ where
         }
     }
 
-    /// The token of the client whose session a token belongs to.
+    /// The token of a session's client. `token` is the client's or the upstream's.
     fn client_of(&self, token: Token) -> Token {
         self.clients.get(token).copied().unwrap_or(token)
     }

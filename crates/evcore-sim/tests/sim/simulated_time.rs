@@ -162,8 +162,8 @@ fn monotonic_and_wall_clock_move_separately() {
     assert!(step != 0 && step.abs() <= 86_401, "{step}");
 }
 
-/// If the backend lacks a mode, the poller emulates it by masking, which means that it does not
-/// watch a reported side. The reports are the same.
+/// If the backend lacks a mode, the poller emulates it by masking: it stops watching a direction
+/// (reading or writing) that it has reported. The reports are the same.
 #[test]
 fn native_and_masked_modes_report_alike() {
     let mut epoll = Capabilities::default();
@@ -284,7 +284,7 @@ impl App for Idle {
 
 #[test]
 fn an_edge_for_reading_is_not_repeated_by_room_for_sending() {
-    // With an even seed the backend has edges.
+    // With an even seed, the backend itself is edge-triggered.
     let sim = Sim::new(8);
     sim.set_config(SimConfig {
         socket_buffer: 100,

@@ -1,4 +1,4 @@
-//! The heap in examples, and compared with the oracle.
+//! Tests of the heap: examples, and a comparison with a naive queue, the oracle.
 
 use proptest::prelude::*;
 

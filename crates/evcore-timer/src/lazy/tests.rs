@@ -1,4 +1,5 @@
-//! Lazy re-arming in examples, and compared with the oracle over each queue.
+//! Tests of lazy re-arming: examples, and for each wrapped queue a comparison with a naive queue,
+//! the oracle.
 
 use proptest::prelude::*;
 

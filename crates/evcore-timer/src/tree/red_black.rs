@@ -5,7 +5,7 @@
 //!
 //! The root of the tree is the left child of its *head*, a node that is not a timer. So the root is
 //! a child like any other, and a rotation there is no special case. All leaves are one node,
-//! [`NIL`]. The node of a timer that is on a heap of overdue timers has the place on that heap.
+//! [`NIL`]. If a timer is on a heap of overdue timers, its node stores the place on that heap.
 
 #[cfg(test)]
 mod tests;
@@ -438,10 +438,10 @@ struct Up(u32);
 impl Up {
     const RED: u32 = 1 << 31;
 
-    /// The mark of an unlinked timer. No parent has this number, because no table is that long.
+    /// The value for an unlinked timer. No parent has this number, because no table is that long.
     const UNLINKED: Self = Self(u32::MAX);
 
-    /// The mark of a timer that is on a heap.
+    /// The value for a timer that is on a heap.
     const ON_HEAP: Self = Self(u32::MAX - 1);
 
     const fn red(parent: u32) -> Self {

@@ -1,4 +1,4 @@
-//! The tree in examples, and compared with the oracle.
+//! Tests of the tree: examples, and a comparison with a naive queue, the oracle.
 
 use proptest::prelude::*;
 

@@ -1,4 +1,4 @@
-//! The slot of a deadline.
+//! Computes the slot of the wheel in which a timer with a given deadline belongs.
 //!
 //! The low half of a tick has four digits of eight bits, and each digit has a level of 256 slots. A
 //! deadline is on the level of the highest digit in which the deadline differs from the wheel's

@@ -33,7 +33,7 @@ impl Node {
 pub(super) struct Spot(u32);
 
 impl Spot {
-    /// The mark of an unarmed timer.
+    /// The value for an unarmed timer.
     pub(super) const UNARMED: Self = Self(u32::MAX);
 
     const ON_HEAP: u32 = 1 << 31;

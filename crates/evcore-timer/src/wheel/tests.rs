@@ -1,4 +1,5 @@
-//! The wheel in examples, compared with the oracle, and tested for bugs of other timer queues.
+//! Tests of the wheel: examples, known bugs of other timer queues, and a comparison with a naive
+//! queue, the oracle.
 
 mod left_slots;
 mod quiet;

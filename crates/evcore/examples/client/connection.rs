@@ -10,7 +10,8 @@ pub(super) struct Connection {
     exchange: Exchange,
 }
 
-/// The parts of a request that are sent, and of its response that are received.
+/// The progress of one request: its bytes that are sent, and the bytes of its response that have
+/// arrived.
 #[derive(Default)]
 struct Exchange {
     sent: usize,

@@ -1,4 +1,5 @@
-//! Requests at fixed times, on a number of connections. The benchmarks use it, too.
+//! A load of HTTP requests at fixed times, on a number of connections. The benchmarks include this
+//! file, too.
 //!
 //! A request that is due waits for an idle connection. Its latency counts from the time at which it
 //! was due, so a stall of the server shows in every request that is due during the stall.
@@ -10,7 +11,7 @@ use std::time::{Duration, Instant};
 use std::{collections::BTreeMap, collections::VecDeque, error::Error, io, io::ErrorKind};
 
 const TIMEOUT: Timer = Timer::new(0);
-/// The time before a request in which the loop does not sleep, because a sleep may end late.
+/// The time for which the loop stays awake before a request is due, because a sleep may end late.
 const AWAKE: Duration = Duration::from_millis(1);
 
 pub(crate) struct Load {
@@ -62,7 +63,7 @@ impl Load {
     /// took. If the rate is infinite, a connection sends its next request when it has a response.
     pub(crate) fn run(&mut self, rate: f64, time: Duration) -> evcore::Result<Duration> {
         let (began, all, is_paced) = (Instant::now(), self.idle.len(), rate.is_finite());
-        // True if a connection could not be opened. The next attempt follows a turn of the loop.
+        // True if a connection could not be opened. The next attempt follows the next wait.
         let mut failed = false;
         let due = |n| Duration::try_from_secs_f64(f64::from(n) / rate).ok();
         let due = |n| due(n).filter(|due| *due < time);
@@ -135,7 +136,8 @@ impl Load {
             Err(error) if error.kind() == ErrorKind::WouldBlock => {}
             Err(error) => self.fail(Some(token), &error),
             Ok(due) => {
-                // If the stream ended together with the response, its end is not reported again.
+                // If the stream ended together with the response, the loop does not report its end
+                // again.
                 let is_readable = stream.is_readable();
                 self.ev.disarm(token, TIMEOUT);
                 self.idle.push_back(Some(token));

@@ -1,4 +1,5 @@
-//! The budgets of a turn. The rest of the work comes in the next turn, which does not wait.
+//! The budgets, which limit the work of a turn (an iteration of the loop). Work that exceeds them
+//! is done in the next turn, which does not wait.
 
 use std::time::Duration;
 

@@ -11,8 +11,8 @@ use crate::{
 
 type Report = fn(&Fixture, &[Token]);
 
-/// Two loops. One holds the accept lock and posts the events, because a listener is reported with
-/// them. The other one has no listener.
+/// Two loops. One holds the accept lock and posts the events (queues them until it has accepted),
+/// because a listener is reported with them. The other one has no listener.
 fn fixtures() -> [(Fixture, Report); 2] {
     [
         (Fixture::locking(1), Fixture::report_before_listener),

@@ -1,4 +1,4 @@
-//! The deadlines of timers, with every queue.
+//! The deadlines of timers, with every kind of timer queue.
 
 use std::time::Duration;
 

@@ -1,4 +1,6 @@
-//! Policies with short delays, under which no worker may spin.
+//! No worker spins under a policy with a short delay. A worker that does not listen looks for
+//! waiting clients once in each delay. A *plan* is the balancer's decision for some iterations of
+//! the loop.
 
 use std::time::Duration;
 

@@ -247,7 +247,7 @@ fn evictions_come_after_every_pending_event() {
                 recorded => assert_eq!(recorded, Recorded::Woken),
             }
         }
-        // With the lock, events are delivered after `busy` has been chosen.
+        // If the connection that was chosen has been used since, the turn evicts none.
         assert!(named == [oldest] || named.is_empty(), "{named:?}");
     }
 }

@@ -1,4 +1,5 @@
-//! A group member whose view a test sets, with a record of some of the loop's calls.
+//! A fake member of a group. A test sets the state of the group that the loop sees, and some of the
+//! loop's calls are recorded.
 
 use std::{
     fs::File,

@@ -1,4 +1,4 @@
-//! The loop, its backend and its connections, with methods for the tests.
+//! The loop under test, its fake backend and its connections, with methods for the tests.
 
 use std::{
     fs::File,
@@ -119,8 +119,9 @@ impl Fixture {
         self.backend.report(fds.collect());
     }
 
-    /// Queues a wait that reports all of these as readable, and after them the first listener.
-    /// Because of the listener, a turn that holds the lock posts the events.
+    /// Queues a wait that reports all of these as readable, and after them the first listener. A
+    /// loop that holds the accept lock then accepts first, and delivers the other events as posted
+    /// steps.
     pub(crate) fn report_before_listener(&self, tokens: &[Token]) {
         let numbers = tokens.iter().map(|token| self.fd(*token));
         let fds = numbers.chain([self.listener_fd(0)]);

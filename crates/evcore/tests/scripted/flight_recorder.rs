@@ -47,7 +47,8 @@ fn expected(tokens: Tokens) -> Vec<Record> {
         armed(c, Timer::WRITE, 1),
         armed(a, Timer::READ, 60_000),
         Record::Disarmed(a, Timer::READ),
-        // The batch is posted, because the turn holds the lock and a client waits.
+        // The turn holds the lock and a client waits. So the batch is posted: its events are
+        // delivered after the client.
         planned(true),
         Record::LockTaken,
         began(1, 1, 2),

@@ -1,5 +1,5 @@
-//! The wakes and posts of a handle come in order, and none is lost or delivered twice.
-//! (`tests/sockets.rs` has real threads.)
+//! Wake-ups and posts that a `Handle` sends to the loop come in order, and none is lost or
+//! delivered twice. (`tests/sockets.rs` has real threads.)
 
 use std::time::Duration;
 
@@ -165,7 +165,8 @@ fn a_post_for_a_closed_token_is_dropped() {
             }
             assert_eq!(fixture.rest(), []);
             let stats = fixture.ev.stats();
-            // Posts that had already come in were cancelled by closing.
+            // Closing cancels a post that has already come in, and the post does not count as
+            // stale.
             assert_eq!(stats.stale, u64::from(!closed_in_the_turn));
             assert_eq!((stats.received, stats.posted), (1, 0));
         }

@@ -1,4 +1,4 @@
-//! Leaving a turn early, by `break` or `?`.
+//! A program may leave a turn (an iteration of the loop) early, by `break` or `?`. No step is lost.
 
 use std::time::Duration;
 
@@ -9,8 +9,8 @@ use crate::{
     fixture::{Fixture, readable},
 };
 
-/// Causes one `Woken`, and two steps of each other kind except the steps of a shutdown and
-/// evictions. Returns the expected steps, in any order.
+/// Causes one `Woken` and two steps of each other kind, except evictions and the steps of a
+/// shutdown. Returns the expected steps, in any order.
 fn two_steps_of_most_kinds(fixture: &mut Fixture) -> Vec<Recorded> {
     let tokens @ [a, b] = [fixture.join(), fixture.join()];
     let put_off = [fixture.join(), fixture.join()];

@@ -1,4 +1,4 @@
-//! `LeastLoaded` without exclusive wake-ups: workers near the least load share the lock.
+//! `LeastLoaded` without exclusive wake-ups: workers near the lowest load share the accept lock.
 
 use std::time::Duration;
 

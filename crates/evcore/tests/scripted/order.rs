@@ -1,4 +1,4 @@
-//! The order of a turn, with the accept lock and without.
+//! The order of the steps in a turn (an iteration of the loop), with and without the accept lock.
 
 use evcore::{Ready, Timer};
 

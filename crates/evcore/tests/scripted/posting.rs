@@ -1,4 +1,4 @@
-//! Posts of the program, undone changes of interest, and timers that are disarmed or moved.
+//! Steps that the program posts, undone changes of interest, and timers that are disarmed or moved.
 
 use evcore::{Interest, Ready, Timer};
 

@@ -472,7 +472,7 @@ impl Run {
                 self.named += 1;
             }
             Some(Recorded::Ready(token, ready)) => {
-                // Direct deliveries come before all posts.
+                // Events that are delivered directly come before all posts.
                 let direct = self.owed.batch.remove(&token);
                 self.posted += u64::from(direct.is_none());
                 let owed = direct.or_else(|| self.owed.posted.remove(&token));

@@ -1,5 +1,5 @@
-//! A clock that is updated only at ticks. With a fake backend, the loop reads the clock's source to
-//! find the ticks.
+//! A loop with a timer resolution, which updates its clock only at ticks. With a fake backend, the
+//! loop reads the clock's source to find the ticks.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! A script of three turns, for the tests of the flight recorder and of `tracing`.
+//! A script of three turns (iterations of the loop), for the tests of the flight recorder and of
+//! `tracing`.
 
 use std::{os::fd::RawFd, time::Duration};
 
@@ -8,8 +9,8 @@ use crate::fixture::Fixture;
 
 pub(crate) type Tokens = [(Token, Option<RawFd>); 3];
 
-/// Runs three turns of a worker with an accept lock, which make every kind of record. Returns the
-/// loop, and its tokens with their descriptors: two connections, and one token without a
+/// Runs three turns of a worker with an accept lock. The turns make every kind of record. Returns
+/// the loop, and its tokens with their descriptors: two connections, and one token without a
 /// descriptor.
 pub(crate) fn script(build: impl FnOnce(Builder) -> Builder) -> (Fixture, Tokens) {
     let mut fixture = Fixture::built(1, |builder, backend| {

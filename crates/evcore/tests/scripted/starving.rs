@@ -1,5 +1,5 @@
-//! Floods of steps. No source of steps may starve another: each gets its steps within a few turns,
-//! however long a flood lasts.
+//! Floods of steps. No source of steps may starve another: each gets its steps within a few turns
+//! (iterations of the loop), however long a flood lasts.
 
 use std::time::Duration;
 
@@ -144,7 +144,7 @@ impl Flooded {
     }
 
     /// Causes one step of each source except the listeners, behind all other steps of that source.
-    /// It causes an eviction only in a shutdown.
+    /// An eviction is among them only in a shutdown.
     fn last_of_all(&mut self, shuts_down: bool) -> (Vec<Recorded>, Vec<(Token, Ready)>) {
         let fixture = &mut self.fixture;
         let [ready, timed, posted, put_off, outside, idle] = [(); 6].map(|()| fixture.join());

@@ -1,4 +1,5 @@
-//! The timeout of each turn's wait. `prepare` and `wait_at_most` are the two halves of a wait.
+//! The timeout of the wait with which each turn (iteration of the loop) begins. `prepare` and
+//! `wait_at_most` are the two halves of a wait.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! Turns that took too long, and their longest steps.
+//! The watchdog: it reports turns (iterations of the loop) that took too long, with their longest
+//! steps.
 
 use std::time::Duration;
 

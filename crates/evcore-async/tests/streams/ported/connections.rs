@@ -221,8 +221,8 @@ fn bytes_that_were_peeked_at_are_read_again() {
     });
 }
 
-/// async-io `async.rs`: `tcp_duplex`: the readiness of a side is not lost while the other one is
-/// reported.
+/// async-io `async.rs`: `tcp_duplex`: the readiness to read is not lost when the readiness to write
+/// is reported, and vice versa.
 #[test]
 fn both_sides_wait_at_once_and_both_are_woken() {
     const PIECES: usize = 512;

@@ -1,9 +1,9 @@
-//! Tests of the least-loaded policy of a worker whose group meets no client.
+//! Tests of the least-loaded policy, for a worker whose group meets no client.
 
 use super::*;
 
 /// Makes a worker with this many connections. Its group meets no client for 4,000 ms, so that the
-/// worker rests. The limit is 4 connections.
+/// worker rests. A worker with more than 4 connections is above the limit.
 fn resting(active: u32) -> LeastLoaded {
     let mut worker = worker();
     let quiet_ms = (0..=4_000).step_by(250);

@@ -1,4 +1,4 @@
-//! The least-loaded policy of one worker.
+//! Tests the least-loaded policy of one worker, with views of the group that the tests make up.
 
 use super::*;
 use crate::{

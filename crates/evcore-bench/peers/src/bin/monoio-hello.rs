@@ -1,4 +1,4 @@
-//! hyper on monoio, with its timers and its own choice of a driver: `monoio-hello ADDRESS`.
+//! hyper on monoio, with monoio's timers and choice of a driver: `monoio-hello ADDRESS`.
 
 use std::{convert::Infallible, error::Error};
 

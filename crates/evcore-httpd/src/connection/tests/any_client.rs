@@ -1,4 +1,4 @@
-//! A test with a client that acts in any order.
+//! A property test of a connection: the client and the server act in any order.
 
 use std::time::Duration;
 

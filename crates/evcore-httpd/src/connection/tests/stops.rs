@@ -11,8 +11,8 @@ fn open() -> Fixture {
     fixture
 }
 
-/// Asserts that the client has two responses, of which one announces the end of the connection, and
-/// that the connection ends when the client ends its stream.
+/// Asserts that the client has two responses, that only the second one announces the end of the
+/// connection, and that the connection ends when the client ends its stream.
 fn assert_second_response_is_the_last(mut fixture: Fixture) {
     let taken = fixture.taken();
     assert_eq!(taken.matches("200 OK").count(), 2, "{taken}");

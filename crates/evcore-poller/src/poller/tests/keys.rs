@@ -1,4 +1,4 @@
-//! Ids, the halves of keys, and ids that are used again.
+//! Tests of keys: their two halves, of which the low one is the id, and ids that are used again.
 
 use super::*;
 use crate::id::MAX_ID;

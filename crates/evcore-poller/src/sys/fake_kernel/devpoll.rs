@@ -1,5 +1,5 @@
-//! `/dev/poll`, as in illumos' `usr/src/uts/common/io/devpoll.c` (`dpwrite`, `dp_pcache_poll` and
-//! `dpioctl`) and, for closes, in `sonode_fini` of its sockets.
+//! A model of `/dev/poll`, after illumos' `usr/src/uts/common/io/devpoll.c` (`dpwrite`,
+//! `dp_pcache_poll` and `dpioctl`) and, for closes, after `sonode_fini` of its sockets.
 //!
 //! A call looks only at marked entries. A write marks the entry that it changes, and a driver marks
 //! it when the file becomes ready. (The model leaves out drivers that never do so.) A list as long
@@ -16,7 +16,7 @@ use super::{
 
 #[derive(Debug, Default)]
 struct Entry {
-    /// The file; `None` if the entry was removed, or if its number was not open when it was
+    /// The file; `None` if the entry was removed, or if its number was not open when the entry was
     /// written.
     file: Option<u64>,
     flags: c_short,

@@ -1,13 +1,13 @@
-//! A model of `kevent`. Where the backend relies on a behaviour, it is the same in all kernels;
-//! elsewhere the model follows FreeBSD.
+//! A model of `kevent`. Behaviour on which the backend relies is the same in all kernels. In
+//! everything else the model follows FreeBSD.
 //!
-//! - A condition that becomes true activates the knotes of its descriptor. The condition is
-//!   evaluated again when they are collected, except for a knote with `EV_ONESHOT`, which reports
-//!   what was true when it became active.
-//! - libkqueue collects events into the places that receipts leave
+//! - A condition that becomes true activates the knotes of its descriptor. (A knote is the kernel's
+//!   record of one filter.) When a call collects active knotes, it evaluates the condition again,
+//!   except for a knote with `EV_ONESHOT`, which reports what was true when it became active.
+//! - libkqueue adds events behind receipts (the answers to changes), if the list has room
 //!   ([`Queue::collects_behind_receipts`]).
-//! - If a pipe was watched before its reader closed, its end is reported once in every mode, and
-//!   the knote is gone, because the close makes the knote a one-shot.
+//! - If the reader of a watched pipe closes, this is reported once in every mode, and the knote is
+//!   gone, because the close makes the knote a one-shot.
 //! - A signal ends only a call that would have waited. The call has made its changes by then.
 //!
 //! The model has no threads, and no flags and filters that the backend does not use.
@@ -17,9 +17,9 @@ use super::{
     Call, Duration, Errno, FIRST, FakeKernel, Machine, RawFd, c_short,
 };
 
-/// The mark of the writing end of a pipe.
+/// The flag that marks a file as the writing end of a pipe.
 const PIPE: c_short = 0x4000;
-/// The mark of a socket whose own side was shut for writing.
+/// The flag that marks a socket whose own side was shut for writing.
 const SHUT: c_short = 0x1000;
 /// The flags of a socket whose peer is gone, or of a pipe whose reader is gone.
 const HANG_UP: c_short = libc::POLLHUP | libc::POLLRDHUP;

@@ -1,4 +1,4 @@
-//! Event ports, as illumos' sources have them.
+//! A model of event ports, after illumos' sources.
 //!
 //! An event reports what was true when it was queued, though it may not be true any more.
 //! [`Port::late`] and [`Port::counts_none`] choose the result of a `port_getn` that fails.
@@ -15,7 +15,7 @@ pub(in crate::sys) struct Port {
     associations: BTreeMap<RawFd, c_short>,
     /// The events that wait for delivery, at most one of each association.
     queue: VecDeque<(RawFd, c_short)>,
-    /// The error of the next `port_getn`, which comes after events were taken and counted.
+    /// The error with which the next `port_getn` fails after it has taken and counted events.
     pub(in crate::sys) late: Option<Errno>,
     /// True if ETIME sets the count to 0. Otherwise ETIME leaves the count unchanged.
     pub(in crate::sys) counts_none: bool,

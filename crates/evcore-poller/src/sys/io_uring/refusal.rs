@@ -1,4 +1,4 @@
-//! Errors of a ring, with advice.
+//! Converts the error numbers of `io_uring` calls to errors that advise the user.
 
 use rustix::io::Errno;
 

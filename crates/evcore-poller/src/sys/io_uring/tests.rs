@@ -517,7 +517,8 @@ fn a_half_close_that_is_not_watched_ends_no_wait() {
     }
 }
 
-/// The kernel ends a multishot request that another ring wakes, here with its first completion.
+/// The kernel ends a multishot request when another ring wakes it, so here its first completion is
+/// its last.
 #[test]
 fn an_edge_that_another_ring_wakes_goes_on() {
     for is_read in [true, false] {

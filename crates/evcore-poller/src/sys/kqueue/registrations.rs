@@ -1,5 +1,5 @@
-//! The table of registrations. For each id it has the wanted state, the kernel's present state, and
-//! the kernel's report that no wait has returned yet.
+//! The kqueue backend's table of registrations. For each id it has the wanted state, the kernel's
+//! present state, and the kernel's report that no wait has returned yet.
 //!
 //! The table has no queue of changes. A change is the difference between the wanted state and the
 //! kernel's present state, computed when a wait begins. So a change that was undone is left out,
@@ -26,9 +26,9 @@ pub(super) struct Table {
     // Invariant: an id is here exactly if its row has `found` something, so each at most once.
     news: Vec<u32>,
     /// Changes that drop strays: knotes without a registration, which have reported.
-    // Invariant: empty when a wait has ended, because such a knote may be wanted again then. The
-    // wait that finds the strays also applies these changes. There is room for them, because each
-    // stray has taken the place of an event.
+    // Invariant: empty when a wait has ended, because a new registration may want the same knote
+    // then. The wait that finds the strays also applies these changes. There is room for them,
+    // because each stray has taken the place of an event.
     strays: Vec<Change>,
 }
 
@@ -39,7 +39,7 @@ struct Row {
     fd: RawFd,
     /// The interest that the kernel should have.
     wanted: Interest,
-    /// The interest for which the kernel has knotes.
+    /// The interest for which the kernel has knotes. (A knote watches one side of a descriptor.)
     known: Interest,
     mode: Mode,
     dirty: bool,
@@ -224,7 +224,7 @@ impl Table {
         self.note(event.id, readiness(event));
     }
 
-    /// Reports a hang-up in place of the knote that does not exist.
+    /// Reports a hang-up, because the kernel refuses a knote for a pipe without a reader.
     fn collect_broken_pipe(&mut self, event: &Event) {
         let side = event.filter.side();
         let Some(row) = self.row_of(event, |row| row.known) else {

@@ -1,5 +1,5 @@
-//! A poller with this backend, over a model of the kernel. The scenarios for all kernels that have
-//! a model are in `sys/tests`.
+//! Tests of a poller with the kqueue backend, over a model of the kernel. The tests that run over
+//! several models are in `sys/tests`.
 
 use super::{
     kernel::{Event as KernelEvent, Filter, Ident},
@@ -22,7 +22,7 @@ fn fixture() -> Fixture {
     fixture
 }
 
-/// The events of a wait that returns at once, with room for `capacity`.
+/// Makes a wait that returns at once and has room for `capacity` events. Returns the events.
 fn wait_with(fixture: &mut Fixture, capacity: usize) -> Vec<(u64, Ready)> {
     fixture.events = Events::bounded(capacity);
     fixture.wait()

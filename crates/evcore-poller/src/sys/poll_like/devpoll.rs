@@ -51,7 +51,7 @@ use crate::{
 #[cfg(any(target_os = "illumos", target_os = "solaris"))]
 mod system;
 
-/// The calls of one open `/dev/poll`, which a test replaces.
+/// The calls to one open `/dev/poll`. Tests implement them by a model.
 pub(in crate::sys) trait Sys: fmt::Debug + Send {
     /// Checks that a file is open under `fd`, which is not -1.
     fn is_open(&self, fd: RawFd) -> Result<(), Errno>;

@@ -1,4 +1,4 @@
-//! The differences between the kernels, as a trait.
+//! The differences between event ports, `/dev/poll` and poll, as a trait.
 //!
 //! No type here needs a header of another system. So all code except the calls themselves (in each
 //! `system.rs`) is compiled and tested on Linux, over a model of the calls (`sys/fake_kernel.rs`).

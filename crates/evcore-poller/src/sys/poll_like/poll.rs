@@ -1,17 +1,19 @@
 //! The poll backend, for every Unix. A wait takes time in proportion to the number of
 //! registrations, as poll itself does.
 //!
-//! The watches are a dense array of our own, which is passed to each call. A table by number holds
-//! the places in the array, so adding and removing (swap-remove) are O(1).
+//! The watches are a dense array of our own, which is passed to each call. A table indexed by
+//! descriptor number has the place of each entry in the array, so adding and removing (swap-remove)
+//! are O(1).
 //!
 //! - Each wait starts its search for ready entries behind the entry that was reported last, so
 //!   nothing starves with a small buffer.
 //! - A number that was closed is reported (`POLLNVAL`). A number that was never open would be
 //!   reported in the same way. So `begin` checks that the number is open, and `add` refuses other
 //!   numbers, as it does on epoll.
-//! - `POLLHUP` and `POLLERR` cannot be masked. macOS' poll is made of kqueue's filters, and has
-//!   none for an entry that requests no readiness. There, the end of an `Edge` whose report is not
-//!   answered is not reported. (The backend was not run on macOS.)
+//! - `POLLHUP` and `POLLERR` are reported without a request. But macOS implements poll by kqueue's
+//!   filters, and makes no filter for an entry that requests no readiness. So on macOS, once all
+//!   sides of an `Edge` have reported, its end is not reported before a `rearm`. (The backend was
+//!   not run on macOS.)
 //! - Linux reports a half-close by a flag of its own. Elsewhere a read returns 0 bytes.
 
 use std::{ffi::c_short, fmt, os::fd::RawFd, time::Duration};
@@ -29,7 +31,7 @@ use crate::{
     sys::{poll_call, raw_fd},
 };
 
-/// The calls, which a test replaces.
+/// The system calls of this backend. Tests implement them by a model.
 pub(in crate::sys) trait Sys: fmt::Debug + Send {
     /// Checks that a file is open under `fd`, which is not -1.
     fn is_open(&self, fd: RawFd) -> Result<(), Errno>;

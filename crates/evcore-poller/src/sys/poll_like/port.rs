@@ -40,7 +40,7 @@ use crate::error::{Error, Result};
 #[cfg(any(target_os = "illumos", target_os = "solaris"))]
 mod system;
 
-/// The calls of one port for descriptors, which a test replaces.
+/// The calls to one port for descriptors. Tests implement them by a model.
 pub(in crate::sys) trait Sys: fmt::Debug + Send {
     /// `port_associate`: queues one event as soon as one of its `flags`, an error or a hang-up is
     /// true (at once if it already is). Replaces an existing association.

@@ -1,4 +1,5 @@
-//! Tests of the behaviour that only one of the kernels has, and random programs over all three.
+//! Tests of the behaviour that only one of event ports, `/dev/poll` and poll has, and random
+//! programs over all three of them.
 
 use crate::sys::tests::*;
 

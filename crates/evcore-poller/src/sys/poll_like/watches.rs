@@ -1,5 +1,6 @@
-//! The table of watched descriptors, by number, like the kernel's own table, and the list of rows
-//! that the kernel does not have yet. This file makes no system call.
+//! The table of watched descriptors. It is indexed by descriptor number, as the kernel's own table
+//! is. A list has the rows whose changes the kernel may not have yet. This file makes no system
+//! call.
 
 use std::{ffi::c_short, os::fd::RawFd};
 

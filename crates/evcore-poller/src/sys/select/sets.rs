@@ -22,7 +22,8 @@ const WORDS: usize = SIZE.div_ceil(8 * size_of::<FdSetElement>());
 
 type Set = [FdSetElement; WORDS];
 
-/// The readiness to watch for, or found, for each descriptor below [`SIZE`].
+/// The readiness of each descriptor below [`SIZE`]: what to watch for or, after a call, what was
+/// found.
 #[derive(Clone)]
 pub(super) struct Sets {
     read: Set,

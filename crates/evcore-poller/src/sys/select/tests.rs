@@ -1,4 +1,4 @@
-//! Unit tests. The conformance suite tests what a caller sees.
+//! Unit tests of the select backend. The conformance suite tests what a caller sees.
 
 use std::os::unix::net::UnixStream;
 

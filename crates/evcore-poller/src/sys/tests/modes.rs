@@ -1,4 +1,5 @@
-//! The number and the bits of reports, where the poller emulates `Edge` and `Oneshot`.
+//! The reports of each mode (their number and their bits), where the poller emulates `Edge` and
+//! `Oneshot`.
 
 use super::*;
 

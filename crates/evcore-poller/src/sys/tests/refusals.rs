@@ -68,8 +68,8 @@ fn one_refusal_loses_no_other_change() {
     }
 }
 
-/// Makes a fixture with two refused keys, of which a wait with one place has reported only one.
-/// Returns the key of the other one, too.
+/// Makes a fixture with two refused keys, of which a wait with room for one event has reported only
+/// one. Returns the key of the other one, too.
 fn with_an_unreported_refusal(kind: Kind) -> (Fixture, u64) {
     let mut fixture = Fixture::new(kind);
     for (fd, key) in [(A, 1), (B, 2)] {

@@ -1,4 +1,5 @@
-//! Random lives of a server, checked by a simple observer.
+//! Tests of the lifecycle with random sequences of events. An observer keeps its own records of the
+//! workers, and checks each action of the lifecycle.
 
 use std::collections::{BTreeMap, BTreeSet};
 

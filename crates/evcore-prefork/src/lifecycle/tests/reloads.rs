@@ -1,4 +1,4 @@
-//! Reloads: the new workers take over from the old ones, refuse, or find no free row.
+//! Reloads: the new workers take over from the old ones, refuse, or find no free row of slots.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Workers with descriptor stores.
+//! Workers with descriptor stores, which keep the idle connections of a worker that dies.
 //!
 //! A client sends commands of one line. The answer to each command is the process id of the
 //! client's worker. `who` does nothing else. After `hold` the connection is busy until the next
@@ -136,7 +136,7 @@ impl Server {
         println!("ready {} {}", self.worker.index(), self.worker.pid());
         while self.worker.stop() != Some(Stop::Fast) {
             if self.worker.stop().is_some() {
-                // This server has no handover, so its clients end with the worker.
+                // This server hands no clients over at a stop, so they end with the worker.
                 return 0;
             }
             self.wait();

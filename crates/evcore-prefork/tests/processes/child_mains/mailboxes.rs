@@ -4,8 +4,8 @@
 //! of the client's worker. `who` does nothing else. After `give 1` the worker gives all its clients
 //! to slot 1. After `die` the worker kills itself when the next batch arrives.
 //!
-//! A worker that gets a graceful stop gives its clients to its successor. It keeps clients that
-//! come back until they leave.
+//! A worker that gets a graceful stop gives its clients to its successor. Clients that the
+//! successor does not take stay with the worker until they leave.
 
 use std::{
     env, fs,

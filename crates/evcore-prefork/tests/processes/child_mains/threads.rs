@@ -1,4 +1,4 @@
-//! Workers as threads.
+//! Servers under test whose workers are threads.
 
 use std::{
     panic,

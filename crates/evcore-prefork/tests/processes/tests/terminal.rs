@@ -59,7 +59,7 @@ fn winch_in_the_background_stops_the_workers() {
     assert_eq!(super::count(lines, "started"), 1);
 }
 
-/// The other end of a terminal.
+/// The window of a terminal: the controlling end of a pseudo-terminal.
 struct Window(OwnedFd);
 
 impl Window {

@@ -1,4 +1,4 @@
-//! Workers as threads.
+//! Tests of servers whose workers are threads.
 
 use rustix::process::Signal;
 

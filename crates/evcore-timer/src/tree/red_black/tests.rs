@@ -1,4 +1,4 @@
-//! The tree alone, without the queue.
+//! Tests of the red-black tree alone, without the timer queue around it.
 
 use proptest::prelude::*;
 

@@ -1,5 +1,5 @@
-//! A bitmap of the lists. A summary word has a bit for each word that is not 0, so the search for
-//! the lowest list reads two words.
+//! A bitmap of the lists that have a chunk. A summary word has a bit for each word that is not 0,
+//! so the search for the lowest list reads two words.
 
 use super::LISTS;
 

@@ -1,4 +1,4 @@
-//! The lists alone, without the wheel.
+//! Tests of the lists alone, without the wheel around them.
 
 use super::*;
 

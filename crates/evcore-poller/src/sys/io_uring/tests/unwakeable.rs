@@ -1,5 +1,5 @@
-//! Files that nothing wakes. Most of them have no wait queue. The kernel ends each request for a
-//! file without a wait queue at once.
+//! Files for which the kernel never makes a wake-up. Most of them have no wait queue. The kernel
+//! ends each request for a file without a wait queue at once.
 
 use rustix::{
     fs::{Mode as FileMode, OFlags},

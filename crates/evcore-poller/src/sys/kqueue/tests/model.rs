@@ -1,4 +1,5 @@
-//! Runs random programs, and checks the contract by a few rules about the readiness of each file.
+//! Runs random programs (sequences of calls to the poller and of changes of the files), and checks
+//! the contract by a few rules about the readiness of each file.
 
 use proptest::prelude::*;
 
@@ -74,8 +75,8 @@ struct Watch {
     /// The interest when the last wait began.
     settled: Interest,
     was_modified: bool,
-    /// The sides of an `Edge` with something to report. For a `Oneshot`, all sides while it is
-    /// armed, otherwise none.
+    /// The sides of an `Edge` that have something new to report. For a `Oneshot`, all sides while
+    /// it is armed, otherwise none.
     fresh: Interest,
     /// True if the descriptor was closed without a removal.
     stale: bool,
@@ -166,8 +167,8 @@ struct Run {
     /// True if changes of a stale registration or of a pipe may have been refused, which takes
     /// another call.
     was_refused: bool,
-    /// True if a registration was removed before a close. Then the first interest of a registration
-    /// that began with an empty one takes another call.
+    /// True if a registration was removed before a close. If a registration began with an empty
+    /// interest, its first non-empty interest then takes another call.
     may_have_strays: bool,
 }
 

@@ -1,4 +1,4 @@
-//! The calls of `/dev/poll`.
+//! The system calls of the `/dev/poll` backend.
 
 #![allow(unsafe_code, reason = "the device's calls are made through libc")]
 
@@ -55,9 +55,9 @@ impl Sys for System {
     fn write(&mut self, changes: &[libc::pollfd]) -> Result<(), Errno> {
         let size = size_of_val(changes);
         // SAFETY: the kernel reads the entries of `changes`, which have no padding, and is given
-        // their size in bytes. A descriptor that was closed since it was registered is reported as
-        // invalid, or its number is taken for another file's. Then the wrong file is watched, but
-        // no memory is touched.
+        // their size in bytes. If a descriptor was closed since it was registered, the kernel
+        // watches nothing, or the file that has its number now. Watching the wrong file touches no
+        // memory.
         let written =
             unsafe { libc::write(self.device.as_raw_fd(), changes.as_ptr().cast(), size) };
         match usize::try_from(written) {

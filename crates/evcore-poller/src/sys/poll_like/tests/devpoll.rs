@@ -104,8 +104,9 @@ fn a_closed_descriptor_stays_until_pollremove() {
     assert_eq!(bare.found(), []);
 }
 
-/// The manual page says that a closed descriptor "may" be reported. The device never looks at the
-/// entry of an idle file that does not mark its entries when it is closed.
+/// The manual page says that a closed descriptor "may" be reported. The device looks at an entry
+/// only after a write or a change of the file has marked it. An idle file may be closed without a
+/// mark.
 #[test]
 fn an_idle_closed_descriptor_may_be_silent() {
     let mut fixture = fixture();
