@@ -32,8 +32,8 @@ fn unconnected(fixture: &mut Fixture) -> OwnedFd {
     socket
 }
 
-/// Begins to connect, and rearms both sides (reading and writing). Some systems finish or refuse a
-/// local connection at once.
+/// Begins to connect, and rearms reading and writing. Some systems finish or refuse a local
+/// connection at once.
 fn begin(fixture: &mut Fixture, socket: &OwnedFd, address: SocketAddr) -> Result<(), Errno> {
     let begun = connect(socket, &address);
     fixture.rearm(1, Interest::BOTH);

@@ -1,5 +1,5 @@
-//! Implements `Platform`, the interface by which scenarios make pollers and sockets, over this
-//! system's kernel.
+//! Implements `Platform` with this system's kernel. `Platform` is the interface by which scenarios
+//! make pollers and sockets.
 
 use std::{
     io::Write,

@@ -383,8 +383,8 @@ impl Registered {
         self.ended |= reported & (READ_CLOSED | WRITE_CLOSED | ERROR);
     }
 
-    /// Returns the ways of ending (half-close, hang-up, error) that must be reported now. Each must
-    /// be reported once, and none after a hang-up or an error.
+    /// Returns the ways of ending that must be reported now. Each must be reported once, and none
+    /// after a hang-up or an error.
     fn due_ends(&self, ends: Ready) -> Ready {
         if self.ended.is_write_closed() || self.ended.is_error() {
             return Ready::NONE;

@@ -1,5 +1,5 @@
-//! Implements `Platform`, the interface by which scenarios make pollers and sockets, in the
-//! simulator. A wait lets simulated time pass.
+//! Implements `Platform` with the simulator. `Platform` is the interface by which scenarios make
+//! pollers and sockets. A wait lets simulated time pass.
 
 use std::{io::Write, time::Duration};
 
@@ -54,8 +54,8 @@ impl Shape {
 const BUFFER: usize = 16 * 1024;
 
 /// The time from the beginning of a wait until something happens in it, and the latency of the
-/// network. It is longer than any turn of the process (the time between two waits), and shorter
-/// than any timeout of the scenarios.
+/// network. It is longer than the time between two waits of the process, and shorter than any
+/// timeout of the scenarios.
 const MEANWHILE: Duration = Duration::from_millis(1);
 
 /// A process in a simulation of its own, without faults.

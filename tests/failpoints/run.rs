@@ -81,8 +81,8 @@ enum Event {
 }
 
 /// Connects until a worker serves the client. A client loses its connection if its worker dies. The
-/// balancer guarantees that another worker accepts within the delay and one turn (an iteration of
-/// its event loop).
+/// balancer guarantees that another worker accepts within the delay and one iteration of its event
+/// loop.
 fn served_client(server: &mut Server) -> Result<TcpStream, String> {
     let came = Instant::now();
     let deadline = came + PATIENCE_OF_CLIENTS;

@@ -1,7 +1,7 @@
 //! The worker that would accept next is killed, or suspended by SIGSTOP. Clients are still served.
 //!
-//! The balancer guarantees that another worker accepts within the delay and one turn (an iteration
-//! of its event loop).
+//! The balancer guarantees that another worker accepts within the delay and one iteration of its
+//! event loop.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! The examples that use one crate of this project in the event loop of another library: echo
+//! The examples that use one crate of this project in an event loop other than `evcore`'s: echo
 //! servers, a pool and a handover. Each runs as a process.
 
 use std::{

@@ -1,6 +1,6 @@
 //! Records `httpd` on sockets, and runs it again on the recording. The replay must have the same
-//! flight records (the events that the loop's flight recorder keeps), and send the same bytes to
-//! every client.
+//! flight records (the loop's actions, as its flight recorder keeps them), and send the same bytes
+//! to every client.
 
 use std::{
     io::{Read, Write},

@@ -1,5 +1,5 @@
-//! After a slow turn (iteration of its event loop) and after a panic, the server logs the last
-//! records of its event loop.
+//! After a slow turn (iteration of the event loop) and after a panic, the server logs the last
+//! records of the loop.
 
 use evcore_tests::{Server, eventually};
 

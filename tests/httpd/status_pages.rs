@@ -23,8 +23,7 @@ fn status_sums_over_all_workers() {
         let status = loop {
             asked += 1;
             let status = Status::parse(asker.get("/status").text());
-            // The other worker publishes its counters at the end of its turn (an iteration of its
-            // event loop).
+            // The other worker publishes its counters at the end of an iteration of its event loop.
             if settled(&status, asked) || asked == 100_000 {
                 break status;
             }
@@ -347,7 +346,7 @@ fn bytes_are_counted_in_both_directions() {
     let request = "GET /bytes/1000000 HTTP/1.1\r\nHost: test\r\n\r\n";
     client.send(request);
     assert_eq!(client.response().body.len(), 1_000_000);
-    // The counts are published at the end of a turn.
+    // The counts are published at the end of an iteration of the event loop.
     eventually("the bytes are counted", || {
         let now = count(&mut client);
         now.0 >= before.0 + request.len() as u64 && now.1 > before.1 + 1_000_000

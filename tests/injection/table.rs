@@ -1,5 +1,5 @@
 //! The table `calls.md`: the system calls of the server, the errors that are injected, and the
-//! losses that each may cause.
+//! losses that each error may cause.
 
 use std::{fmt, sync::OnceLock};
 

@@ -155,7 +155,7 @@ fn the_counters_of_a_dead_worker_stay_and_its_gauges_do_not() {
     for client in &mut clients {
         assert_eq!(client.get("/").status, 200);
     }
-    // A worker publishes its numbers at the end of each turn (iteration of its event loop).
+    // A worker publishes its numbers at the end of each iteration of its event loop.
     server.wait_for_status("all is counted", |status| {
         status.accepts == 11 && status.requests > 10 && status.waiting == 10
     });

@@ -13,8 +13,7 @@ use crate::{
     line_server::LineServer,
 };
 
-/// Time that exceeds a turn (an iteration of the event loop), a client's call and a wake-up
-/// together.
+/// Time that exceeds an iteration of the event loop, a client's call and a wake-up together.
 const AT_ONCE: Duration = Duration::from_millis(50);
 
 /// The backoff of a worker without free descriptors. The delay of every policy has the same length,

@@ -269,7 +269,7 @@ fn a_worker_that_hangs_is_killed_and_its_idle_clients_go_on() {
     let mut clients = connect(&server, 50);
     let mut hanging = connect(&server, 1);
     let worker = clients[0].worker();
-    // Turns (iterations of the event loop) that end in time, and waits, do not count as a hang.
+    // Iterations of the event loop that end in time, and waits, do not count as a hang.
     assert_eq!(clients[0].get("/sleep/700").status, 200);
     assert_eq!(clients[0].get("/block/50").status, 200);
     assert_eq!(clients[0].worker(), worker);

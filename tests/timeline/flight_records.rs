@@ -1,4 +1,4 @@
-//! HTML pages that are drawn from the flight records (the last events of the loop) that `httpd`
+//! HTML pages that are drawn from the flight records (the last actions of the loop) that `httpd`
 //! logs, and from a worker's recording.
 
 use std::process::Command;

@@ -16,8 +16,8 @@ use crate::shared::{Panic, Shared};
 use crate::spawn::Refused;
 use crate::stuck::Watch;
 
-/// Polls tasks on a loop that the program drives by steps, such as events, expired timers and
-/// accepted clients, which `EventLoop::next_step` returns one after another.
+/// Polls tasks on a loop that the program drives by steps. A step, which `EventLoop::next_step`
+/// returns, is for example an event, an expired timer or an accepted client.
 ///
 /// Pass every step of the loop to [`on_step`](Self::on_step), which returns the steps that the
 /// program handles. So a program that handles steps may use an asynchronous library, and an

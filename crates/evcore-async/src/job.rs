@@ -1,4 +1,4 @@
-//! A job, which is blocking work that a thread does for a task, and its result.
+//! The result of a job. A job is blocking work that a thread does for a task.
 
 use std::any::Any;
 use std::task::Waker;

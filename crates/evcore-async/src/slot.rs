@@ -62,8 +62,8 @@ pub(crate) enum Reaction {
 }
 
 impl Slot {
-    /// Records readiness, or a step that the executor itself caused (a post), and returns the
-    /// reaction of the executor.
+    /// Records readiness, or a post (a step that a waker or the executor has requested). Returns
+    /// the reaction of the executor.
     #[inline]
     pub(crate) fn on_ready(&mut self, ready: Ready) -> Reaction {
         match self {

@@ -144,8 +144,7 @@ impl<S> Watched<S> {
         self.poll_side(cx, Side::Write, |edge, ev| edge.write_with(ev, write))
     }
 
-    /// Makes a call for one side (reading or writing). If the call would block, waits until this
-    /// side is ready.
+    /// Makes a call for one side. If the call would block, waits until this side is ready.
     #[inline]
     pub(crate) fn poll_side<R>(
         &self,

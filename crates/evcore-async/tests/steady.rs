@@ -1,5 +1,5 @@
-//! Memory of a runtime in its steady state (when its tables have grown): the further allocations,
-//! and the bytes that a waiting task takes.
+//! Tests the memory of a runtime whose tables have grown: the number of further allocations, and
+//! the bytes that a waiting task takes.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;

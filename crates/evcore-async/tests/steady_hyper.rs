@@ -1,4 +1,5 @@
-//! Once the buffers have grown, a request to hyper allocates no more than hyper itself does.
+//! Tests that a request to a hyper server on this crate's loop allocates no more than hyper itself
+//! does, once the buffers have grown.
 //!
 //! The same client and server run twice: on this crate's loop, over a pair of sockets; and without
 //! a loop, over two queues of bytes in memory.

@@ -363,9 +363,9 @@ impl Coordinator {
     }
 
     /// Reports that the last turn ends now, and has lasted this long. After some turns of
-    /// [`LONG_TURN_NS`](Self::LONG_TURN_NS) or more, a worker is late for a while: under
-    /// [`Mutex`](Policy::Mutex) or [`LeastLoaded`](Policy::LeastLoaded) it leaves new clients to
-    /// other members, if these have room and are not late.
+    /// [`LONG_TURN_NS`](Self::LONG_TURN_NS) or more, a worker is late for a while. Under
+    /// [`Mutex`](Policy::Mutex) or [`LeastLoaded`](Policy::LeastLoaded), a late worker leaves new
+    /// clients to other members, if these have room and are not late.
     ///
     /// Report each turn once, and without the time that the worker slept. Do not measure with a
     /// clock that handlers can update, because the part of a turn before the update would be

@@ -80,9 +80,9 @@ pub trait GroupMember: fmt::Debug + Send {
         let _ = late;
     }
 
-    /// Reports the number of clients that this worker has accepted since the last call, for the
-    /// total that this worker publishes. It is called before [`sync`](Self::sync). The view that
-    /// `sync` returns has the [sum](GroupView::clients) over all members.
+    /// Adds `accepted`, the number of clients that this worker has accepted since the last call, to
+    /// the total that it publishes. It is called before [`sync`](Self::sync). The view that `sync`
+    /// returns has the [sum](GroupView::clients) over all members.
     fn add_clients(&self, accepted: u32) {
         let _ = accepted;
     }

@@ -1,5 +1,5 @@
-//! The verdict on a target. A target is a bound of `page.json` that some figures of the benchmark
-//! should keep.
+//! The verdict on a target. A target is a bound that `page.json` sets for some figures of the
+//! benchmark.
 
 use serde::Deserialize;
 

@@ -25,7 +25,7 @@ pub trait Descriptor: Sized {
     /// Borrows the descriptor.
     fn borrow(&self) -> Self::Borrowed<'_>;
 
-    /// Makes two connected sockets in the process that holds `mailbox`.
+    /// Makes two connected sockets in the process that holds the descriptor `mailbox`.
     ///
     /// # Errors
     ///
@@ -33,7 +33,8 @@ pub trait Descriptor: Sized {
     /// be made.
     fn pair(mailbox: Self::Borrowed<'_>) -> Result<(Self, Self)>;
 
-    /// Makes a counter (`eventfd`) in the process that holds `mailbox`. It begins at 0.
+    /// Makes a counter (`eventfd`) in the process that holds the descriptor `mailbox`. It begins at
+    /// 0.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! The values of `--accept`: the policies by which the workers share the listeners.
+//! The values of `--accept`: the ways in which new connections are distributed over the workers.
 
 use std::time::Duration;
 

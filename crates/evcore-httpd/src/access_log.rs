@@ -3,10 +3,10 @@
 //! Each worker opens the file itself. Lines of several workers do not mix, because a write to a
 //! file opened for appending is atomic, and so is a write of up to `PIPE_BUF` bytes to a pipe.
 //!
-//! Until it exits, a worker does not wait for the reader of a pipe. Lines that do not fit into the
-//! pipe stay in the buffer; when that is full, further lines are lost. Lines that a full disk
-//! refuses are lost too. The first loss is logged at once. The number of lost lines is logged when
-//! the log accepts lines again.
+//! While a worker serves clients, it does not wait for the reader of a pipe. Lines that do not fit
+//! into the pipe stay in the buffer; when that is full, further lines are lost. Lines that a full
+//! disk refuses are lost too. The first loss is logged at once. The number of lost lines is logged
+//! when the log accepts lines again.
 
 use std::{
     fmt::Display,

@@ -165,9 +165,10 @@ impl Connection {
         Expiry::Respond
     }
 
-    /// Handles an eviction by the loop: a new client needs the connection's place in the loop, or
-    /// the worker is shutting down, and no bytes have just arrived. `is_delivered` is true if the
-    /// client has all bytes that were sent. After `None`, the caller closes the connection.
+    /// Handles an eviction by the loop, because a new client needs the connection's place in the
+    /// loop, or because the worker is shutting down. Call this only if no bytes have just arrived.
+    /// `is_delivered` is true if the client has all bytes that were sent. After `None`, the caller
+    /// closes the connection.
     ///
     /// A stopping worker waits until the client has its last response, and then for one more
     /// request.

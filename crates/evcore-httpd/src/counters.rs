@@ -4,9 +4,9 @@
 //! share), its sums over the workers, its lines of `/metrics` and its field of `/status.json`. A
 //! test compares each row with `docs/httpd.md`.
 //!
-//! Each worker has a slot of the scoreboard, which another worker may use after its end. The
-//! counters of a slot continue from worker to worker, so that no sum over the slots goes back. The
-//! list of workers in `/status.json` has the counts since the worker's start.
+//! Each worker has a slot of the scoreboard. After a worker has ended, another one may use its
+//! slot. The counters of a slot continue from worker to worker, so that no sum over the slots goes
+//! back. The list of workers in `/status.json` has the counts since the worker's start.
 
 use std::ops::{Index, IndexMut};
 

@@ -14,7 +14,7 @@ use crate::{files::DISK_THREADS, log::log, options::Options};
 /// The master's own descriptors: a self-pipe, and for a moment a copy of one of its ends.
 const MASTER: u64 = 3;
 
-/// A worker's end of its liveness pipe, by which worker and master notice each other's end.
+/// A worker's end of its liveness pipe, by which worker and master notice each other's death.
 const LIVENESS_PIPE: u64 = 1;
 
 /// Raises the soft limit (`RLIMIT_NOFILE`) to the number that the options need, within the hard
@@ -158,9 +158,9 @@ fn open_at_once(options: &Options, workers: usize, clients: u64) -> u64 {
     shared(options) + of_its_own
 }
 
-/// Both ends of all mailboxes. A mailbox is a pair of sockets by which workers reach the worker
-/// that takes their connections. Each slot, which has one worker at a time, has a mailbox. Each
-/// index of a worker has two more for the worker's successors.
+/// Both ends of all mailboxes. A mailbox is a pair of sockets by which a worker gets connections of
+/// other workers. Each slot, which has one worker at a time, has a mailbox. Each index of a worker
+/// has two more for the worker's successors.
 fn mailboxes(options: &Options) -> u64 {
     match options.moves_connections() {
         true => 2 * (slots(options) + 2 * options.workers()) as u64,

@@ -23,8 +23,8 @@ use crate::{
 
 pub struct Events {
     scoreboard: Scoreboard,
-    /// True if each worker has a descriptor store: a process that keeps the connections of a worker
-    /// that dies, and reports those that are lost.
+    /// True if each worker has a descriptor store: a process that keeps the idle connections of a
+    /// worker that dies, and reports how many connections are lost.
     has_stores: bool,
     /// `None` once the server has ended.
     state: Mutex<Option<State>>,

@@ -16,7 +16,7 @@ const HISTOGRAM_INTERVAL_MS: u64 = 1000;
 /// The metrics of a running worker. The metrics of its replacement begin anew.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Metrics {
-    /// The process id; 0 if the slot, a worker's place on the scoreboard, has no worker.
+    /// The process id; 0 if this slot of the scoreboard has no worker.
     pub pid: u64,
     /// The time when the worker started, in milliseconds of monotonic time.
     pub started_ms: u64,

@@ -1,5 +1,5 @@
-//! The timers of the server. Each token, which is the loop's id of a connection or of another
-//! object, has two timers.
+//! The timers of the server. Each token (the loop's id of a connection or of another object) has
+//! two timers.
 
 use std::{mem, time::Duration};
 

@@ -1,4 +1,4 @@
-//! Options that turn on the instruments of an event loop. A turn is one iteration of that loop.
+//! The options that select the instruments of an event loop. A turn is one iteration of that loop.
 
 use std::time::Duration;
 

@@ -9,8 +9,8 @@ use std::os::fd::AsFd;
 use crate::splice_pipe::SplicePipe;
 use crate::transport::Transport;
 
-/// Maximum number of calls for one side (receiving or sending) of a stream in one turn (iteration)
-/// of the loop, so that no stream starves the others.
+/// Maximum number of calls for one side (receiving or sending) of a stream in one turn of the loop,
+/// so that no stream starves the others.
 const CALLS_MAX: u8 = 32;
 
 const BUFFERS_MAX: usize = 1024;

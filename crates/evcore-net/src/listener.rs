@@ -1,8 +1,8 @@
 //! A socket that clients connect to.
 //!
 //! A listener is bound by this process, or inherited from the process that bound it. When its
-//! descriptor is readable, accept until the backlog is empty, or until the loop has accepted as
-//! many connections as it has time for in this turn (iteration).
+//! descriptor is readable, accept until the backlog is empty, or until this iteration of the loop
+//! has no time for more connections.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};

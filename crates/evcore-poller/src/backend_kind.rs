@@ -1,5 +1,4 @@
-//! The names of the backends, which are the kernel interfaces that a poller may use. The names are
-//! the same on every system.
+//! The names of the backends, such as epoll. The names are the same on every system.
 //!
 //! A program that names a backend compiles everywhere, and gets an error on a system without it.
 

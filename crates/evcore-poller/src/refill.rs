@@ -20,6 +20,6 @@ pub(crate) enum Refill {
     /// The call has failed. The buffer may still have the events of the previous wait.
     #[cfg(any(target_os = "linux", target_os = "android"))]
     Failed(Errno),
-    /// The backend is not epoll, so there was no wait. The caller waits through `dyn Backend`.
+    /// The backend is called through `dyn Backend`. There was no wait, so the caller waits.
     Boxed,
 }

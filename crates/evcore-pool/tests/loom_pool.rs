@@ -1,5 +1,5 @@
 //! Checks the interleavings of the threads of a pool and the loop that submits jobs and takes
-//! results. The files that the crate ships run over the lock of loom, a model checker.
+//! results. The crate's own files run over loom's lock.
 //!
 //! Loom reports a lost wake-up as a deadlock. Each test that has to panic does one operation in a
 //! wrong way, which loom must find.

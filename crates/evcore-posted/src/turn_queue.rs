@@ -1,4 +1,4 @@
-//! A queue of posted ids that separates this turn (iteration of an event loop) from the next.
+//! A queue of posted ids that separates this turn of an event loop from the next.
 //!
 //! An id that is posted for the next turn cannot be popped before that turn begins. So work that
 //! posts itself again and again leaves room for a poll of the kernel in between.
@@ -10,11 +10,11 @@ use std::fmt;
 
 use crate::links::{self, Links, List};
 
-/// A queue of the ids that are due in this turn of an event loop, and of those that are due in the
-/// next turn.
+/// A queue of the ids that are due in this turn (iteration) of an event loop, and of those that are
+/// due in the next turn.
 ///
-/// A turn is one iteration of the loop. An id is due in at most one of the two turns. If it is
-/// posted for both, it is due once, in this turn.
+/// An id is due in at most one of the two turns. If it is posted for both, it is due once, in this
+/// turn.
 ///
 /// A loop calls [`begin_turn`](Self::begin_turn), then waits (without sleeping, unless the queue
 /// [is empty](Self::is_empty)), handles the events, and calls [`pop`](Self::pop) within a budget.

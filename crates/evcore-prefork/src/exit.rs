@@ -7,7 +7,7 @@ use crate::{slot::Slot, stop::Stop, worker_index::WorkerIndex};
 /// The exit code by which a worker prevents its replacement: 2, as in nginx.
 ///
 /// Use it if a replacement would fail in the same way. The supervisor replaces a worker that ends
-/// in any other way, unless it has stopped that worker (but see [`CANNOT_START`]).
+/// in any other way (but see [`CANNOT_START`]), unless it has stopped that worker.
 pub const DO_NOT_RESTART: i32 = 2;
 
 /// The exit code by which a worker reports that it could not start, before it was

@@ -1,5 +1,5 @@
-//! Detects workers that hang. Each worker writes the time at which its turn (the work between two
-//! waits) began into memory that it shares with the master.
+//! Detects workers that hang. Each worker writes the start time of its turn (the work between two
+//! waits) into memory that it shares with the master.
 
 use std::{
     io,

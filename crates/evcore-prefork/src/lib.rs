@@ -23,7 +23,7 @@
 //! TERM or INT during a graceful stop makes it fast. Ctrl-C sends INT to master and workers alike,
 //! with the same outcome as TERM to the master.
 //!
-//! If its terminal hangs up, a master gets HUP. This HUP is a reload too, so the master survives.
+//! A master gets HUP if its terminal hangs up. This HUP is a reload too, so the master survives.
 //! A terminal also sends WINCH when its window changes. So a master in the foreground of its
 //! terminal ignores WINCH, as nginx does unless it is a daemon.
 //!

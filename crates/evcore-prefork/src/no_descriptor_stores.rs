@@ -1,4 +1,4 @@
-//! A stand-in for `descriptor_stores.rs` on other systems than Linux. They cannot have such stores.
+//! A stand-in for `descriptor_stores.rs` on systems other than Linux. Descriptor stores need Linux.
 
 use std::{convert::Infallible, marker::PhantomData};
 
@@ -44,7 +44,8 @@ impl<'a> DescriptorStores<'a> {
     }
 }
 
-/// The report of a worker with a store, which is never made here.
+/// The report that a worker's function has returned. This value is never made, because only a
+/// worker with a store makes one.
 #[derive(Debug)]
 pub(crate) struct ReturnReport;
 

@@ -147,8 +147,8 @@ impl Store {
     /// Waits until the worker has ended, and hands on the connections that it has left. Does not
     /// return, because the caller's values are copies of the worker's.
     fn run(self, hand_on: HandOn<'_>) -> ! {
-        // `hand_on` is not dropped, because `keep` closes the descriptors that it has captured.
-        // Their numbers may then belong to other descriptors.
+        // `keep` closes the descriptors that `hand_on` has captured. Their numbers may then belong
+        // to other descriptors, so `hand_on` must not be dropped.
         let hand_on = ManuallyDrop::new(hand_on);
         let handed_on = panic::catch_unwind(AssertUnwindSafe(|| self.keep(&**hand_on)));
         end(handed_on.is_err().into())
@@ -165,8 +165,8 @@ impl Store {
         if wait_for(self.worker_end.as_fd()).is_err() || self.has_returned() {
             end(0);
         }
-        // Reading `/proc` needs a descriptor. This drop frees one, even if the worker has used up
-        // its limit.
+        // Reading `/proc` needs a descriptor, and the worker may have used up its limit. This drop
+        // frees one.
         drop(self.worker_end);
         let Marked { idle, busy } = idle_marks::marked(idle_marks::of_open(self.marks));
         let Successors { mailboxes, kind } = self.successors;

@@ -297,8 +297,8 @@ impl Binary {
             false => command.env(MAILBOXES, list(&mailboxes)),
         };
         numbers.extend(mailboxes);
-        // `WATCHDOG_PID` names this process, whose place the new binary takes. Without it, the
-        // other variables of a service manager's watchdog are for any process of the service.
+        // `WATCHDOG_PID` names this process, whose place the new binary takes. If this variable is
+        // missing, the others of a service manager's watchdog are for any process of the service.
         command.env_remove("WATCHDOG_PID");
         command.env(PARENT, getpid().as_raw_nonzero().to_string());
         // The first binary decides whether the variables of socket activation are removed. A newer

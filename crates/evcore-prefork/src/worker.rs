@@ -235,8 +235,8 @@ impl Worker {
 
     /// The stop that was requested, if any.
     ///
-    /// A stop is never withdrawn, and changes only from graceful to fast. Call this in each turn
-    /// (iteration) of your loop. It costs only a load.
+    /// A stop is never withdrawn, and changes only from graceful to fast. Call this in each
+    /// iteration of your loop. It costs only a load.
     #[must_use]
     pub fn stop(&self) -> Option<Stop> {
         Stop::from_severity(match &self.link {

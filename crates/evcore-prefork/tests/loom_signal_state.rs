@@ -1,4 +1,4 @@
-//! Tests every interleaving of a request, by a signal handler, and a worker that sets the
+//! Tests every interleaving of a signal handler that makes a request, and a worker that sets the
 //! descriptor by which handlers wake it. The shipped file `signal_state.rs` runs over loom's
 //! atomics.
 //!

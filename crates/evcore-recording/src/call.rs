@@ -13,9 +13,9 @@ pub struct Call {
     /// [`Wait`](What::Wait), bits: 1 if a waker ended the wait, 2 if the program has borrowed the
     /// waker's descriptor, 4 if another thread used the loop's own handle. For a
     /// [`Value`](What::Value), 1 if it is from [`Outside::news`](crate::Outside::news). For a
-    /// [`Group`](What::Group), 1 when the program wraps its member of a worker group, and 0 when
-    /// that member reads the group. For a [`Request`](What::Request), its kind. For a call without
-    /// any of these, 0.
+    /// [`Group`](What::Group), 1 if the program calls `Recorder::member` (or `Replay::member`), and
+    /// 0 if the member reads its worker group. For a [`Request`](What::Request), its kind. For a
+    /// call without any of these, 0.
     pub of: u32,
     /// The result: a number that depends on the call, or an error's negated number.
     pub result: i64,

@@ -6,11 +6,11 @@
 //! call     what: u8, of: varint, result: zigzag varint, length: varint, bytes
 //! ```
 //!
-//! A turn has the calls from the beginning of one wait of the event loop to that of the next wait.
-//! Numbers are little-endian. Behind the last turn, [`CLEAN`], [`OPEN`] or [`FULL`] stands in place
-//! of a length. Each restart of a recording begins a new epoch. The checksum of a turn also covers
-//! the epoch and the number of the turn, so that no turn of an earlier epoch is taken for one of
-//! the present epoch.
+//! A turn has the calls from the beginning of one wait of the event loop to the beginning of the
+//! next wait. Numbers are little-endian. Behind the last turn, [`CLEAN`], [`OPEN`] or [`FULL`]
+//! stands in place of a length. Each restart of a recording begins a new epoch. The checksum of a
+//! turn also covers the epoch and the number of the turn, so that no turn of an earlier epoch is
+//! taken for one of the present epoch.
 //!
 //! The reader trusts nothing: it takes the turns up to the first one that is not whole.
 

@@ -1,5 +1,5 @@
-//! Connections that come from other workers. From its mailboxes, a worker takes the channels over
-//! which other workers send it connections.
+//! Receives connections from other workers. A worker takes channels out of its mailboxes, and the
+//! connections arrive over these channels.
 
 use evcore::balancer::Moved;
 use evcore::poller::Source;
@@ -9,9 +9,9 @@ use evcore_handover::{Batch, Connection, Descriptor, Error, Mailbox, Receiver};
 /// A connection that another worker has handed over, or that has come back because no worker took
 /// it.
 ///
-/// The loop watches it already. In a later turn (iteration), the loop reports bytes that have
-/// arrived, and room to send. Keep the connection, because dropping it closes the connection, but
-/// leaves its token in use until the loop ends.
+/// The loop watches it already. In a later turn, the loop reports bytes that have arrived, and room
+/// to send. Keep the connection, because dropping it closes the connection, but leaves its token in
+/// use until the loop ends.
 #[derive(Debug)]
 #[must_use = "its token stays in use until it is removed"]
 pub struct Arrival<S = Stream> {

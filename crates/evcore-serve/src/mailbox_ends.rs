@@ -1,5 +1,5 @@
-//! The ends of mailboxes (socket pairs by which workers reach each other) that a worker has. They
-//! come from its supervisor, or from a simulation.
+//! The ends of mailboxes that a worker has, from its supervisor or from a simulation. A mailbox is
+//! a socket pair by which workers reach each other.
 
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};

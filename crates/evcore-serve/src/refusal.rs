@@ -1,4 +1,4 @@
-//! Refuses settings of a server that would have no effect on its kind of workers.
+//! Refuses settings that would have no effect on the kind of workers that a server has.
 
 use std::io;
 

@@ -185,8 +185,8 @@ impl Server {
         self
     }
 
-    /// Kills a worker process whose turn (one iteration of its loop) lasts longer than this,
-    /// because such a worker hangs. By default, there is no such timeout.
+    /// Kills a worker process if one iteration of its loop lasts longer than this, because such a
+    /// worker hangs. By default, there is no such timeout.
     ///
     /// The killed worker is replaced, and its idle connections move to the replacement if there is
     /// a [descriptor store](Self::descriptor_store). A time below 8 ms counts as 8 ms. Running the

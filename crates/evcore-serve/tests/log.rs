@@ -59,8 +59,8 @@ fn a_shortage_is_a_line_when_it_begins_and_when_it_is_over() {
     assert_eq!(*lines.lock().unwrap(), expected);
 }
 
-/// Takes a turn (an iteration of the loop) that does not wait. At its beginning, the worker reports
-/// the shortages at the end of the previous turn.
+/// Takes a turn that does not wait. When the turn begins, the worker reports the shortages at the
+/// end of the previous turn.
 fn next_turn(worker: &mut Worker) -> evcore::Result<()> {
     worker.ev.handle().wake();
     assert!(worker.next_turn()?);

@@ -12,7 +12,8 @@ use crate::shrink::Candidate;
 /// The environment variable with the only seed to run.
 pub(crate) const SEED: &str = "EVCORE_SIM_SEED";
 
-/// The command that repeats the run of a candidate, as far as a test program can derive it.
+/// The command that repeats the run of a candidate (a seed with a restriction of its run), as far
+/// as a test program can derive it.
 pub(crate) fn command(test: &str, candidate: &Candidate) -> String {
     // Cargo sets the variable to the package that is tested.
     let package = env::var("CARGO_PKG_NAME").ok();

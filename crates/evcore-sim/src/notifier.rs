@@ -1,5 +1,5 @@
-//! Notifiers, the simulated descriptors by which the members of a worker group wake each other, and
-//! the pollers that watch them.
+//! The notifiers of a simulated worker group, and the pollers that watch them. A notifier is a
+//! descriptor by which the other members of the group wake its member.
 
 use std::sync::{
     Arc,

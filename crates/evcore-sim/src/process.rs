@@ -158,9 +158,9 @@ impl Process {
     }
 
     /// A [backend](Self::backend) whose capabilities do not depend on the seed. If it lacks `Edge`
-    /// or `Oneshot`, the poller emulates this mode: it stops watching a reported direction (reading
-    /// or writing) until the program rearms that direction (`Edge`) or modifies the registration
-    /// (`Oneshot`).
+    /// or `Oneshot`, the poller emulates this mode. For `Edge`, it stops watching a direction
+    /// (reading or writing) that it has reported, until the program rearms that direction. For
+    /// `Oneshot`, it stops watching the reported registration until the program modifies it.
     #[must_use]
     pub fn backend_with(&self, capabilities: Capabilities) -> impl Backend + use<> {
         SimBackend::new(self.sim.clone(), self.id, capabilities)
@@ -259,9 +259,9 @@ impl Process {
         self.pair(Family::Tcp)
     }
 
-    /// Returns two connected sockets that carry messages with descriptors. A parent makes such a
-    /// pair for each worker's mailbox, by which the worker receives connections, before it starts
-    /// the worker.
+    /// Returns two connected sockets that carry messages with descriptors. Before a parent starts a
+    /// worker, it makes such a pair as the worker's mailbox, by which the worker receives
+    /// connections.
     ///
     /// # Panics
     ///

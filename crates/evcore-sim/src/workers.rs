@@ -1,8 +1,8 @@
 //! Runs many workers on one thread, in simulated time.
 //!
-//! A worker is a [`Process`] with an application. Each turn (one iteration of its loop) uses the
-//! two halves of [`EventLoop::wait`]. Between these halves the worker sleeps as it would in the
-//! kernel: its listeners are registered, and it may hold the accept lock.
+//! A worker is a [`Process`] with an application. Each iteration of its loop uses the two halves of
+//! [`EventLoop::wait`]. Between these halves the worker sleeps as it would in the kernel: its
+//! listeners are registered, and it may hold the accept lock.
 
 use std::{fmt, time::Duration};
 

@@ -10,9 +10,10 @@ use crate::not_run;
 /// The time that [`assert_within`] adds to a promised time, for example to the delay after which
 /// another worker accepts.
 ///
-/// It covers delays that no promise includes, such as the rest of an iteration of the event loop.
-/// On a busy machine everything takes longer, so the sum is multiplied by 1 plus the number of
-/// runnable threads per processor. The result exceeds the promised time by at most [`SLICES_MAX`].
+/// It covers delays that no promise includes, such as the rest of the event loop's present
+/// iteration. On a busy machine everything takes longer, so the sum is multiplied by 1 plus the
+/// number of runnable threads per processor. The result exceeds the promised time by at most
+/// [`SLICES_MAX`].
 pub const SLICE: Duration = Duration::from_millis(250);
 
 /// The maximum that is added to a promised time. It is far below [`PATIENCE`](crate::PATIENCE), so

@@ -1,5 +1,5 @@
-//! nginx's rule for re-arming: if the new deadline differs from the old one by less than a fixed
-//! time, the *slack*, the timer keeps the old deadline.
+//! nginx's rule for re-arming: if the new deadline is close to the old one, the timer keeps the old
+//! deadline.
 //!
 //! `ngx_event_add_timer` leaves a timer in the tree if the new deadline is less than 300 ms away
 //! from the old one.

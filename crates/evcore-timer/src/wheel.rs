@@ -188,7 +188,8 @@ impl TimerWheel {
         deadline > self.horizon && deadline <= self.reach
     }
 
-    /// Arms a timer that is not on a heap, in a slot whose last chunk (see `lists.rs`) is full.
+    /// Arms a timer that is not on a heap, in a slot that has no chunk (see `lists.rs`), or whose
+    /// last chunk is full.
     #[inline(never)]
     fn arm_in_next_chunk(&mut self, id: u32, deadline: u64, slot: u32) {
         if !self.lists.can_grow(slot) {

@@ -76,7 +76,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let mut job = Job(child, command, None);
         jobs.insert(watch_end(&mut ev, &mut job, by_sigchld)?, job);
     }
-    // A signal also interrupts the wait, which then returns true. No step follows.
+    // A signal also interrupts the wait, which then returns true without a step.
     while !jobs.is_empty() && ev.wait()? {
         while let Some(step) = ev.next_step() {
             let Step::Ready(token, _) = step else {

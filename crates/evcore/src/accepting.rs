@@ -1,12 +1,12 @@
-//! The part of a turn, which is one iteration of the loop, that concerns the listeners: this worker
-//! starts or stops listening, and accepts clients. It follows a *plan*, which is the balancer's
-//! decision for one or more turns.
+//! The listeners' part of a turn (iteration of the loop): this worker starts or stops listening,
+//! and accepts clients. It follows a *plan*, which is the balancer's decision for one or more
+//! turns.
 //!
 //! A client that is left in the backlog is not lost, because a level-triggered listener reports the
 //! client again. The *leader* of a group listens until it is full or another worker leads. It
-//! *yields* while it leaves the waiting clients to a worker that it has notified. Then its
-//! listeners are edge-triggered and report a client only once, and the next plan takes the reported
-//! clients into account.
+//! *yields* while it leaves the waiting clients to a notified worker. Meanwhile its listeners are
+//! edge-triggered and report a client only once, and the next plan takes the reported clients into
+//! account.
 
 use std::{mem, time::Duration};
 

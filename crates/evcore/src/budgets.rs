@@ -1,7 +1,7 @@
 //! Limits on the work of one turn.
 
-/// The most work of each kind that a turn, one iteration of the loop, does. The work beyond a
-/// budget is carried over to the next turn, which then does not wait.
+/// The most work of each kind that a turn (iteration of the loop) does. The work beyond a budget is
+/// carried over to the next turn, which then does not wait.
 ///
 /// ```
 /// use evcore::{Budgets, EventLoop};

@@ -22,9 +22,9 @@ use crate::{acceptor::Acceptor, error::Result, event_loop::EventLoop};
 /// If you did not receive because sending blocked, do both in the next step. Data that arrived in
 /// the meantime causes no further step.
 ///
-/// A stream cannot starve the others: after 32 calls that receive (or send) in one iteration of the
-/// loop, the next such call fails with `WouldBlock`, too, and the next iteration has a step for the
-/// stream.
+/// A stream cannot starve the others: after 32 calls that receive (or send) in one turn (iteration
+/// of the loop), the next such call fails with `WouldBlock`, too, and the next turn has a step for
+/// the stream.
 ///
 /// On epoll, watching the stream costs one system call, at registration. A `recv` or `send` that is
 /// known to block makes no system call. After [`add`](Self::add) both sides count as blocked until

@@ -6,12 +6,12 @@
 //! all idle connections. Those that became idle just before the shutdown get a *grace*, a time in
 //! which their next request can still arrive.
 //!
-//! If slots are short, the loop chooses these connections before it accepts, so no connection is
-//! evicted in the turn (iteration of the loop) that accepts it. A shortage of descriptors shows
-//! only when accepting fails. In that case the loop chooses after the failure, among the
-//! connections whose idle time exceeds the grace. So the grace protects the connections that were
-//! accepted in that turn. The loop yields evictions at the end of the turn, after the events that
-//! the kernel has reported, so a connection with a reported request is not evicted.
+//! If slots are short, the loop chooses the connections to evict before it accepts, so no
+//! connection is evicted in the turn (iteration of the loop) that accepts it. A shortage of
+//! descriptors shows only when accepting fails. In that case the loop chooses after the failure,
+//! among the connections whose idle time exceeds the grace. So the grace protects the connections
+//! that were accepted in that turn. The loop yields evictions at the end of the turn, after the
+//! events that the kernel has reported, so a connection with a reported request is not evicted.
 
 use std::time::Duration;
 

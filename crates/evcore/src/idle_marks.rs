@@ -18,7 +18,7 @@ pub(crate) struct IdleMarks {
     marks: &'static [AtomicU8],
     /// The descriptor of the connection of each index.
     descriptors: Vec<RawFd>,
-    /// The indices of the connections with a step in this turn, which is one iteration of the loop.
+    /// The indices of the connections with a step in this iteration of the loop.
     touched: Vec<u32>,
 }
 

@@ -24,7 +24,7 @@ use crate::record::Record;
 /// ```
 pub type Instruments = evcore_instrument::Instruments<Record>;
 
-/// A turn, an iteration of the loop, that took longer than the limit of the watchdog, with a
+/// A turn (iteration of the loop) that took longer than the limit of the watchdog, with a
 /// [`Record`] of its longest step. The number of the turn is the one that
 /// [`Stats::turns`](crate::Stats::turns) counts.
 ///

@@ -1,5 +1,6 @@
-//! The keys under which a loop registers with the poller. The key of an event leads to its owner: a
-//! token, a listener, the notifier, or the ticker that updates the clock at intervals.
+//! The keys under which a loop registers its sources with the poller. An event carries a key, which
+//! leads to the key's owner: a token, a listener, the notifier, or the ticker that updates the
+//! clock at intervals.
 //!
 //! A token's key is its bits. The other keys have zeros in place of a generation, and no token has
 //! the generation zero. The poller's ids are given out in this order: one for the ticker, one for

@@ -45,7 +45,7 @@ impl<L: Acceptor> ListenersMut<'_, L> {
     /// A lack of descriptors is not such an error: accepting pauses, and
     /// [`Stats::accept_pauses`](crate::Stats::accept_pauses) counts it.
     ///
-    /// Call this after the steps of each wait. The loop keeps the latest error of each listener;
+    /// Call this after each wait and its steps. The loop keeps the latest error of each listener;
     /// [`Stats::listener_errors`](crate::Stats::listener_errors) counts all of them.
     ///
     /// ```

@@ -1,5 +1,5 @@
-//! Feeds the instruments of `evcore-instrument`, which measure and record the turns of a loop, that
-//! is, its iterations.
+//! Feeds the instruments of `evcore-instrument`, which measure and record the turns (iterations) of
+//! a loop.
 //!
 //! The instruments read a clock once before the wait, and with a watchdog once for each step.
 //! Without instruments, an event is yielded without a branch for them. If each step is recorded or

@@ -63,8 +63,8 @@ impl<L: Acceptor> EventLoop<L> {
         Ok(())
     }
 
-    /// Posts the events that are left in the batch, so that their steps come later in the turn. The
-    /// events of listeners are queued for accepting.
+    /// Posts the events that are left in the batch, so that their steps come in a later phase or in
+    /// the next turn. The events of listeners are queued for accepting.
     #[inline(never)]
     pub(crate) fn post_batch(&mut self) {
         while let Some(Event { key, ready, .. }) = self.batch.take() {

@@ -34,8 +34,8 @@ pub enum Record {
         /// The time since the turn began, in nanoseconds.
         took_ns: u64,
     },
-    /// The balancer made a new plan, its decision whether this worker listens. The listeners follow
-    /// the plan.
+    /// The balancer made a new plan: it decided, for example, whether this worker listens. The
+    /// listeners follow the plan.
     Planned {
         /// True if this worker listens.
         listening: bool,

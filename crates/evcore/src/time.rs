@@ -9,8 +9,8 @@ pub(crate) const NS_PER_MS: u64 = 1_000_000;
 /// A deadline that never arrives, in any unit.
 pub(crate) const NEVER: u64 = u64::MAX;
 
-/// The present time, read from the clock's source, because the clock stands still within a turn,
-/// which is one iteration of the loop.
+/// The present time, read from the clock's source, because the clock stands still within an
+/// iteration of the loop.
 pub(crate) fn now(clock: &Clock) -> Duration {
     Duration::from_nanos(clock.monotonic_ns_now())
 }

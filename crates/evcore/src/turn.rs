@@ -1,4 +1,4 @@
-//! The order of a turn, which is one iteration of the loop. The order is nginx's. A *plan* is the
+//! The order of the phases in a turn (iteration of the loop). The order is nginx's. A *plan* is the
 //! balancer's decision for one or more turns, for example whether this worker listens.
 //!
 //! [`plan_turn`](EventLoop::plan_turn) comes before the wait, and
@@ -43,8 +43,8 @@ impl<L: Acceptor> EventLoop<L> {
     }
 
     /// Does the work before the wait: finishes the previous turn, makes a new plan if the last one
-    /// does not fit the present load and events, and returns the timeout of the wait (`None`:
-    /// without limit).
+    /// is over or does not fit any more, and returns the timeout of the wait (`None`: without
+    /// limit).
     ///
     /// `now_ns` is the present time if it has been read since the previous turn ended. `is_plain`
     /// is a constant in each call, so that the compiler removes the branches on it.
@@ -150,7 +150,7 @@ impl<L: Acceptor> EventLoop<L> {
     }
 
     /// Reports a long turn to the balancer. After `prepare` nothing is reported, because `prepare`
-    /// has reported the turn, and the time since then may be the sleep of an outer loop.
+    /// has reported the turn, and an outer loop may have slept since then.
     #[cold]
     #[inline(never)]
     fn end_long_turn(&mut self, lasted_ns: u64, now_ns: u64) {

@@ -104,8 +104,8 @@ impl<L: Acceptor> EventLoop<L> {
     /// wait, too. So compute the rest of the time for each wait, as the example does.
     ///
     /// After [`prepare`](Self::prepare), the call is the second half of that wait. Posts made and
-    /// timers armed since `prepare` count for this half. If the balancer has to decide anew whether
-    /// this worker listens, for example because a slot has become free, the wait ends at once.
+    /// timers armed since `prepare` count for this half. If the balancer has to decide anew, for
+    /// example because a slot has become free and this worker may listen, the wait ends at once.
     ///
     /// # Errors
     ///

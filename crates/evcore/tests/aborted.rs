@@ -68,8 +68,8 @@ fn losing(losses: u32) -> (EventLoop<Losing>, Rc<Script>, ManualTimeSource) {
     (ev.unwrap(), script, time)
 }
 
-/// Makes a turn (an iteration of the loop) that does not sleep, because a wake-up ends its wait.
-/// Returns the number of clients.
+/// Runs one iteration of the loop, which a wake-up keeps from sleeping. Returns the number of
+/// accepted clients.
 fn turn(ev: &mut EventLoop<Losing>) -> usize {
     ev.handle().wake();
     ev.wait().unwrap();

@@ -1,5 +1,5 @@
-//! A worker that lacks descriptors or memory to accept a client: it evicts idle connections, or
-//! notifies another worker.
+//! A worker that lacks descriptors or memory to accept a client. It may evict idle connections, or
+//! notify another worker.
 //!
 //! `out_of_descriptors.rs` has a test with a real limit.
 

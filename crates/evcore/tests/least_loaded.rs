@@ -129,7 +129,7 @@ fn a_client_of_a_worker_that_shuts_down_is_found_by_another() {
     clients.push(TcpStream::connect(address).unwrap());
     leaves.ev.wait().unwrap();
     leaves.ev.shutdown(Duration::ZERO);
-    // The notification ends the first wait. After the second one, the worker listens.
+    // The notification ends the first wait of `stays`, which listens from its second turn on.
     stays.turn();
     stays.turn();
     assert_eq!(stays.clients.len(), 11);

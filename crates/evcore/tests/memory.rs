@@ -1,4 +1,4 @@
-//! Limits the memory that a connection takes, and checks that turns, the iterations of a loop,
+//! Limits the memory that a connection takes, and checks that turns (iterations of the loop)
 //! allocate nothing.
 
 use std::{

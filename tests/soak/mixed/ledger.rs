@@ -14,7 +14,7 @@ pub(super) struct Ledger {
     /// Number of connections that the kernel has completed, including `uncounted_connections`.
     pub(super) connections: Counter,
     /// Number of connections that a kill ended before a response. The server may have counted them
-    /// or not, so its count may be lower by up to this number.
+    /// or not, so its count may be below `connections` by up to this number.
     pub(super) uncounted_connections: Counter,
     /// Number of requests with a response head. The server has counted them.
     pub(super) requests: Counter,

@@ -218,8 +218,8 @@ fn a_sleep_does_not_end_with_the_sleep_before_it() {
     });
 }
 
-/// Two timers expire in one turn (iteration of the loop). The task of the first sleep drops the
-/// second sleep, and begins a third one.
+/// The timers of two sleeps expire in one turn (iteration of the loop). When the first sleep ends,
+/// the task drops the second one, and begins a third one.
 #[test]
 fn a_sleep_that_is_replaced_as_it_ends_does_not_end_its_successor() {
     block_on(async {

@@ -239,7 +239,8 @@ fn after_a_death_the_least_loaded_is_notified_even_if_it_leads() {
 #[test]
 fn a_death_between_word_and_descriptor_loses_no_notification() {
     let (group, [one, two]) = joined([load(0); 2]);
-    // Worker one sets the word of its notification, and dies before it writes to the descriptor.
+    // Worker one sets the word that notifies worker two, and dies before it writes to worker two's
+    // descriptor.
     two.shared()
         .words(two.id())
         .notified

@@ -2,13 +2,13 @@
 //! the policy.
 //!
 //! With exclusive wake-ups the kernel wakes one worker for a client, and that worker may be stopped
-//! before it accepts. So another worker has to look for clients (probe, or register again), at
-//! least once in each delay. A worker that *rests* listens without exclusive wake-ups, so the
-//! kernel wakes it for the next client, whatever the others do. The price is that the kernel wakes
-//! all workers for that client. So a worker that meets a client ends its rest. If another worker
-//! accepts the client before a woken member runs, the kernel reports nothing to that member, and it
-//! still rests. So a worker that accepts a further client *rouses* the members that still rest: it
-//! wakes them and ends their rest.
+//! before it accepts. So another worker has to look for clients at least once in each delay: it
+//! *probes* (polls the listeners once), or registers them again. A worker that *rests* listens
+//! without exclusive wake-ups, so the kernel wakes it for the next client, whatever the others do.
+//! The price is that the kernel wakes all workers for that client. So a worker that meets a client
+//! ends its rest. If another worker accepts the client before a woken member runs, the kernel
+//! reports nothing to that member, and it still rests. So a worker that accepts a further client
+//! *rouses* the members that still rest: it wakes them and ends their rest.
 
 use crate::inputs::{GroupView, Inputs};
 

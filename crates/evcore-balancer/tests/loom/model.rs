@@ -1,4 +1,4 @@
-//! A loom model of a group: its workers, the act of each (the change that happens to it), and the
+//! A loom model of a group: its workers, the act of each (such as joining or leaving), and the
 //! checks at the end.
 
 use std::sync::{

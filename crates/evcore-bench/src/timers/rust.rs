@@ -89,7 +89,7 @@ impl Queue for BTree {
 /// It takes deadlines as instants, so arming reads no clock. While timers expire, it goes from one
 /// deadline to the next by itself, with a `Sleep` for each, which is a part of its cost. The
 /// queue's time advances only in an iteration of the runtime's loop. A simulated minute of serving
-/// would need such an iteration for each millisecond, so that measurement leaves this queue out.
+/// would need such an iteration for each millisecond. So this queue is left out of serving.
 pub(super) struct Delayed {
     queue: DelayQueue<u32>,
     keys: Vec<Option<Key>>,

@@ -1,5 +1,5 @@
-//! The payload of a connection: the body of a long response. It is sent in pieces after the head,
-//! from a file or from a static buffer.
+//! The payload of a connection: the body of a response that comes from a file, or from a static
+//! buffer. It is sent in pieces after the head.
 
 use std::sync::Arc;
 

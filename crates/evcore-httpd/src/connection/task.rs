@@ -18,7 +18,7 @@ pub enum Task<'a> {
         offset: u64,
         count: u64,
         /// True if a thread has just read the bytes. They are then sent without a check whether
-        /// they are in memory. If memory is short, the kernel may drop them again at once, so that
+        /// they are in memory. If memory is short, the kernel may drop the bytes again at once, and
         /// checks and reads would alternate for ever.
         was_read: bool,
     },

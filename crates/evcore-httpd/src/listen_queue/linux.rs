@@ -1,5 +1,5 @@
-//! Reads the backlogs of listeners from `sock_diag(7)`, and from `/proc/net/netstat` the numbers of
-//! clients that found a full backlog or were dropped.
+//! Reads the backlogs of listeners by `sock_diag(7)`, and the kernel's counts of full backlogs and
+//! of dropped clients from `/proc/net/netstat`.
 
 use std::{
     fs,

@@ -28,7 +28,7 @@
 //!   not evaluated again. By the time of the wait, the data may have been read. A wake-up for data
 //!   also claims priority data. So the backend checks claimed priority data, and completions that
 //!   may be stale, by a call of `poll`. An `Edge` is reported unchecked if it claims no priority
-//!   data, because it is only a hint: the read after it may return `WouldBlock`.
+//!   data, because it is only a hint: the read or write after it may return `WouldBlock`.
 //! - A completion may be stale only if its wake-up came before this wait, because this thread
 //!   cannot have used up later readiness. A flag in the shared memory shows whether there was such
 //!   a wake-up.

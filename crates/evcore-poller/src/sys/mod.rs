@@ -1,5 +1,5 @@
-//! The backends, which are the kernel interfaces that a poller may use. Only they call the
-//! operating system to wait.
+//! The backends. Each implements the waits of a poller by one kernel interface, such as epoll. Only
+//! the backends call the operating system to wait.
 
 use crate::{
     backend::Backend,

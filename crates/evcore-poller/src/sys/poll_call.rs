@@ -1,5 +1,5 @@
-//! The system call `poll`. rustix is not used, because its array holds borrowed descriptors. The
-//! backends keep their arrays between waits, so the arrays hold numbers.
+//! The system call `poll`. rustix is not used, because its `poll` takes an array of borrowed
+//! descriptors. The backends keep their arrays between waits, so the arrays hold numbers.
 
 #![allow(unsafe_code, reason = "poll takes descriptors by number")]
 

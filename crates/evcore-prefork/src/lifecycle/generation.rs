@@ -186,7 +186,7 @@ impl Vacancy {
     }
 }
 
-/// The state of all places whose workers serve the same clients.
+/// A summary of one or more places whose workers serve the same clients.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Coverage {
     is_served: bool,

@@ -1,4 +1,4 @@
-//! The child mains, by name: programs that this test program runs as a server under test.
+//! The child mains: servers under test, each of which a test starts by its name.
 
 mod blocked_signals;
 #[cfg(target_os = "linux")]
@@ -369,8 +369,8 @@ fn wrong() {
     run(Supervisor::new(1), |_| DO_NOT_RESTART);
     let (_read, write) = UnixStream::pair().unwrap();
     println!("error {}", worker.wake_fd(&write).unwrap_err());
-    // This comes last: `/proc` may still show a thread for a moment after the join, and another
-    // supervisor would then be refused because of it.
+    // This comes last, because `/proc` may still show the thread for a moment after the join. In
+    // this moment, another supervisor would be refused.
     let other = thread::spawn(|| run(Supervisor::new(1), |_| DO_NOT_RESTART));
     other.join().unwrap();
 }
@@ -388,7 +388,7 @@ fn solo_signalling_itself() {
         signal(me, sent);
         assert_eq!(worker.stop(), Some(seen));
     }
-    // `Loop::new` sets the descriptor to wake, which happens here after the signals.
+    // `Loop::new` calls `wake_fd` after the signals, so the descriptor is written to at once.
     Loop::new(worker).wake.read_exact(&mut [0; 8]).unwrap();
     println!("woken");
 }

@@ -1,4 +1,4 @@
-//! Tests of supervisors that run in real processes, with their workers, and get real signals.
+//! Tests of supervisors and their workers in real processes, with real signals.
 //!
 //! This program runs the tests, or the child main that its arguments name. A child main is a server
 //! under test, defined in `child_mains`. To run one, a test starts this program again. The server

@@ -1,5 +1,5 @@
-//! The connections that a worker gives to another one while it continues to serve. The plan of its
-//! loop has their number and the worker that gets them.
+//! Gives connections to another worker while this one continues to serve. The plan of this worker's
+//! loop has the number of connections, and the worker that gets them.
 
 use evcore::balancer::Give;
 use evcore::{Acceptor, EventLoop, Ready, poller};

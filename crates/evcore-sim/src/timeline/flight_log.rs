@@ -127,9 +127,9 @@ struct Drawing {
     rows: BTreeMap<String, (usize, Facts)>,
 }
 
-/// The last records that describe the state of a connection or of a worker: its registration or
-/// its plan (whether it accepts clients), its timer or the lock, and its last record of another
-/// kind.
+/// The state of a connection or of a worker, as three records. For a connection, these are its
+/// registration, its timer, and its last record of another kind. For a worker, these are its plan
+/// (whether it accepts clients), the accept lock, and its last record of another kind.
 #[derive(Debug, Default)]
 struct Facts([String; 3]);
 

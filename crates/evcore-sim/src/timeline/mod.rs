@@ -1,8 +1,8 @@
 //! The events of a run over time, as data for a picture.
 //!
-//! Spans (the bars of the picture) and arrows refer to moments (its events), so the picture can
-//! show the moments at almost equal distances. In a picture to scale, a microsecond with all events
-//! would be next to five empty minutes.
+//! A moment is one event. Spans (the bars of the picture) and arrows refer to moments, so the
+//! picture can show the moments at almost equal distances. In a picture to scale, a microsecond
+//! with all events would be next to five empty minutes.
 
 mod flight_log;
 mod json;

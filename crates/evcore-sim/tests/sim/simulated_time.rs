@@ -162,8 +162,9 @@ fn monotonic_and_wall_clock_move_separately() {
     assert!(step != 0 && step.abs() <= 86_401, "{step}");
 }
 
-/// If the backend lacks a mode, the poller emulates it by masking: it stops watching a direction
-/// (reading or writing) that it has reported. The reports are the same.
+/// If the backend lacks a mode, the poller emulates it by masking: it stops watching what it has
+/// reported. This is a direction (reading or writing) for `Edge`, and the whole registration for
+/// `Oneshot`. The reports are the same.
 #[test]
 fn native_and_masked_modes_report_alike() {
     let mut epoll = Capabilities::default();

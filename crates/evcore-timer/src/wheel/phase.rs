@@ -1,6 +1,6 @@
-//! The phases of the wheel (a phase is a run of `pop_expired` calls with one `now`): the search for
-//! the timer that fires next, and the moves of timers from a coarse slot to finer ones, which
-//! *drain* the coarse slot.
+//! The phases of the wheel. A phase is a run of `pop_expired` calls with one `now`: it searches for
+//! the timer that fires next, and moves timers from a coarse slot to finer ones, which *drains* the
+//! coarse slot.
 
 use super::TimerWheel;
 use super::deadline_slot::{last_with_slot, level_of, slot_of, start_of, with_low};

@@ -136,7 +136,7 @@ impl Load {
             Err(error) if error.kind() == ErrorKind::WouldBlock => {}
             Err(error) => self.fail(Some(token), &error),
             Ok(due) => {
-                // If the stream ended together with the response, the loop does not report its end
+                // If the stream ended together with the response, the loop does not report the end
                 // again.
                 let is_readable = stream.is_readable();
                 self.ev.disarm(token, TIMEOUT);

@@ -1,4 +1,4 @@
-//! The turns (iterations of the loop) in which a worker listens, and the clients that it accepts.
+//! The iterations of the loop in which a worker listens, and the clients that it accepts.
 
 use evcore::{Error, EventLoop, Ready, Timer, balancer::Policy};
 

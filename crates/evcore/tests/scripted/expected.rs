@@ -27,7 +27,7 @@ pub(crate) struct Expected {
     pub(crate) posted: HashMap<Token, Ready>,
     /// Readiness that posted steps deliver in the next turn at the earliest.
     pub(crate) next: HashMap<Token, Ready>,
-    /// Posts from outside, that is, from other threads, that no turn has taken in yet.
+    /// Posts from outside (from other threads) that no turn has taken in yet.
     pub(crate) outside: VecDeque<(Token, Ready)>,
     /// True if a turn has left posts in `outside`.
     pub(crate) outside_left_over: bool,

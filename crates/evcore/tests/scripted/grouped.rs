@@ -1,6 +1,7 @@
 //! A worker as a member of a group. The *slack* of `LeastLoaded` is the number of connections by
-//! which it may exceed the least loaded member before it leaves new clients to others. The *leader*
-//! is a member that stops listening only when another member leads, or when its slots are full.
+//! which a member may exceed the least loaded one before it leaves new clients to others. The
+//! *leader* is a member that stops listening only when another member leads, or when its slots are
+//! full.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! `post_next`: a step that the program puts off to the next turn, the next iteration of the loop.
+//! `post_next`: a step that the program puts off to the next turn (iteration of the loop).
 
 use std::time::Duration;
 

@@ -2,8 +2,9 @@
 //! everything else the model follows FreeBSD.
 //!
 //! - A condition that becomes true activates the knotes of its descriptor. (A knote is the kernel's
-//!   record of one filter.) When a call collects active knotes, it evaluates the condition again,
-//!   except for a knote with `EV_ONESHOT`, which reports what was true when it became active.
+//!   registration of a descriptor with one filter.) When a call collects active knotes, it
+//!   evaluates the condition again, except for a knote with `EV_ONESHOT`, which reports what was
+//!   true when it became active.
 //! - libkqueue adds events behind receipts (the answers to changes), if the list has room
 //!   ([`Queue::collects_behind_receipts`]).
 //! - If the reader of a watched pipe closes, this is reported once in every mode, and the knote is

@@ -1,4 +1,4 @@
-//! The calls of the kernel that the kqueue backend makes, in types of our own.
+//! The system calls that the kqueue backend makes, in types of our own.
 //!
 //! The types need no header of a BSD. So everything above the call is compiled and tested on any
 //! system, over the real call (`system.rs`) or over a model of it (`sys/fake_kernel/kqueue.rs`).

@@ -25,7 +25,8 @@ pub(super) struct Table {
     /// The ids that have something to report, in the order of arrival.
     // Invariant: an id is here exactly if its row has `found` something, so each at most once.
     news: Vec<u32>,
-    /// Changes that drop strays: knotes without a registration, which have reported.
+    /// Changes that drop strays: knotes without a registration, which have reported. (A knote is
+    /// the kernel's watch of one side of a descriptor.)
     // Invariant: empty when a wait has ended, because a new registration may want the same knote
     // then. The wait that finds the strays also applies these changes. There is room for them,
     // because each stray has taken the place of an event.
@@ -39,7 +40,7 @@ struct Row {
     fd: RawFd,
     /// The interest that the kernel should have.
     wanted: Interest,
-    /// The interest for which the kernel has knotes. (A knote watches one side of a descriptor.)
+    /// The interest for which the kernel has knotes.
     known: Interest,
     mode: Mode,
     dirty: bool,

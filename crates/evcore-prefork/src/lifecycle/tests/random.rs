@@ -1,5 +1,5 @@
 //! Tests of the lifecycle with random sequences of events. An observer keeps its own records of the
-//! workers, and checks each action of the lifecycle.
+//! workers, and checks the actions of the lifecycle against these records.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! Files for which the kernel never makes a wake-up. Most of them have no wait queue. The kernel
+//! Tests with files for which no wake-up ever comes. Most of them have no wait queue. The kernel
 //! ends each request for a file without a wait queue at once.
 
 use rustix::{
