@@ -16,7 +16,7 @@ use crate::context;
 use crate::job::{Job, JobOutput};
 use crate::join_error::JoinError;
 use crate::registration::Registration;
-use crate::shared::{ResultSource, Shared};
+use crate::shared::{Panic, ResultSource, Shared};
 use crate::slot::Slot;
 use crate::wait_queue::WaitQueue;
 
@@ -143,7 +143,7 @@ fn poll_result(registration: &Registration, cx: &Context<'_>) -> Poll<thread::Re
 }
 
 impl ResultSource for Jobs {
-    fn take_results(&self, shared: &Shared) {
+    fn take_results(&self, shared: &Shared) -> Option<Panic> {
         let mut panic = None;
         loop {
             let next = self.pool.borrow_mut().next_result();
@@ -162,7 +162,7 @@ impl ResultSource for Jobs {
             panic = panic.or(dropped.err());
         }
         self.awaiting_room.wake_first();
-        shared.resume(panic);
+        panic
     }
 }
 

@@ -358,6 +358,12 @@ impl Shared {
         }
     }
 
+    /// Takes back the count of a call that waits for its side.
+    #[inline]
+    pub(crate) fn give_back_call(&self) {
+        self.calls_left.set(self.calls_left.get() + 1);
+    }
+
     /// Takes the buffer of [`SCRATCH`] bytes into which hyper's stream receives.
     #[cfg(feature = "hyper")]
     pub(crate) fn take_scratch(&self) -> Box<[u8]> {
@@ -435,9 +441,9 @@ impl Shared {
             .iter()
             .filter_map(Weak::upgrade)
             .collect::<Vec<_>>();
-        for source in living {
-            source.take_results(self);
-        }
+        // A panic of one source must not keep the results of the others.
+        let panics = living.iter().map(|source| source.take_results(self));
+        self.resume(panics.fold(None, Option::or));
     }
 
     /// Aborts every task. Returns the first panic of a destructor.
@@ -463,6 +469,7 @@ impl Shared {
 
 /// Something that wakes the loop when it has results.
 pub(crate) trait ResultSource {
-    /// Stores each result in its slot, and wakes the task that waits for it. The loop must be lent.
-    fn take_results(&self, shared: &Shared);
+    /// Stores each result in its slot, and wakes the task that waits for it. Returns the first panic
+    /// of a destructor. The loop must be lent.
+    fn take_results(&self, shared: &Shared) -> Option<Panic>;
 }

@@ -182,6 +182,11 @@ impl<S> Watched<S> {
             return Poll::Ready(Err(Evicted.into()));
         }
         drop(edge);
+        if !is_put_off {
+            // A call that only waits moves no bytes. If it counted, a task that waits for more
+            // sides than it may make calls would come to the same ones in each poll.
+            self.shared.give_back_call();
+        }
         let waker = cx.waker().clone();
         let _replaced = self.with_slot(|slot| {
             slot.is_put_off |= is_put_off;

@@ -1,14 +1,18 @@
 //! Tests of tasks and results whose destructors panic.
 
+use std::cell::Cell;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::mpsc;
 use std::time::Duration;
 
 use evcore::EventLoop;
 use evcore_async::{
     BlockingPool, Executor, JoinHandle, Runtime, sleep, spawn_local, timeout, yield_now,
 };
+use futures_lite::future::{poll_once, zip};
 
 struct PanicsInDrop;
 
@@ -60,6 +64,41 @@ fn a_result_whose_destructor_panics_ends_nothing_else() {
         pool.run(|| 7).await
     });
     assert_eq!(result.unwrap().unwrap(), 7);
+}
+
+/// The results of both pools are there before the loop takes any. A pool of one thread begins its
+/// second job after the result of the first one.
+#[test]
+fn a_result_that_panics_does_not_keep_the_results_of_another_pool() {
+    let mut runtime = Runtime::new().unwrap();
+    runtime.executor().set_resumes_panics(true);
+    let kept = Rc::new(Cell::new(None));
+    let keeps = Rc::clone(&kept);
+    let panics = async move {
+        let [first, second] = [(); 2].map(|()| BlockingPool::new(1, 8).unwrap());
+        let (begun, both) = mpsc::channel();
+        let begins = begun.clone();
+        assert!(poll_once(first.run(|| PanicsInDrop)).await.is_none());
+        assert!(
+            poll_once(first.run(move || begins.send(())))
+                .await
+                .is_none()
+        );
+        keeps.set(Some(spawn_local(async move {
+            let seven = second.run(|| 7);
+            zip(seven, second.run(move || begun.send(()))).await.0
+        })));
+        yield_now().await;
+        for _ in 0..2 {
+            both.recv().unwrap();
+        }
+        std::future::pending::<()>().await;
+    };
+    let result = catch_unwind(AssertUnwindSafe(|| runtime.block_on(panics)));
+    assert!(result.is_err());
+    let handle = kept.take().expect("the task was spawned");
+    let seven = runtime.block_on(async { timeout(Duration::from_secs(5), handle).await });
+    assert_eq!(seven.unwrap().unwrap().unwrap().unwrap(), 7);
 }
 
 struct AbortsInDrop(JoinHandle<()>);

@@ -463,8 +463,30 @@ fn a_task_makes_at_most_128_calls_in_one_poll() {
             }
         })
         .await;
-        // Calls that would block are not in `most`, but count against the limit.
         assert!((100..=128).contains(&most), "{most}");
+        Ok(())
+    });
+}
+
+#[test]
+fn a_task_may_wait_for_more_streams_than_it_may_make_calls() {
+    block_on(async {
+        let mut pairs = Vec::new();
+        for _ in 0..200 {
+            pairs.push(unix_pair()?);
+        }
+        pairs[199].1.write_all(b"x")?;
+        let mut polls = 0;
+        let first = poll_fn(|cx| {
+            polls += 1;
+            let is_ready = |(near, _): &(UnixStream, _)| near.poll_read(cx, &mut [0]).is_ready();
+            pairs
+                .iter()
+                .position(is_ready)
+                .map_or(Poll::Pending, Poll::Ready)
+        });
+        assert_eq!(first.await, 199);
+        assert!(polls < 10, "{polls} polls");
         Ok(())
     });
 }
