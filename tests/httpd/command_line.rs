@@ -51,9 +51,9 @@ fn a_bad_option_is_named_with_the_allowed_values() {
         (&["--listen", "unix:"], &["--listen", "unix:PATH"]),
         (&["--workers", "many"], &["--workers", "many", "auto"]),
         (&["--workers", "-1"], &["--workers", "-1"]),
-        (&["--workers", "10000"], &["--workers", "10000", "1024"]),
-        (&["--threads", "0"], &["--threads", "0", "1024"]),
-        (&["--threads", "10000"], &["--threads", "10000", "1024"]),
+        (&["--workers", "10000"], &["--workers", "10000", "1023"]),
+        (&["--threads", "0"], &["--threads", "0", "1023"]),
+        (&["--threads", "10000"], &["--threads", "10000", "1023"]),
         (
             &["--threads", "1", "--workers", "1"],
             &["--threads", "--workers"],

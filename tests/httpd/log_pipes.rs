@@ -9,7 +9,7 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-use evcore_tests::{Scratch, Server, eventually, httpd, signal_to};
+use evcore_tests::{Scratch, Server, eventually, httpd, not_run, signal_to};
 use rustix::{
     io::ioctl_fionbio,
     process::{Signal, kill_process},
@@ -109,6 +109,63 @@ fn a_hanging_reader_of_standard_output_blocks_no_worker() {
     eventually("each line is written or counted as lost", || {
         text.lines().count() + lost(&server.log()) == REQUESTS
     });
+}
+
+/// Another user may have made the pipe, so that the server cannot open it again.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_hanging_reader_of_another_user_blocks_no_worker() {
+    use std::os::unix::process::CommandExt;
+
+    use rustix::{
+        fs::{Mode, fchmod},
+        pipe::PipeFlags,
+    };
+
+    let (_reader, writer) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC).expect("a pipe");
+    fchmod(&writer, Mode::empty()).expect("it is ours");
+    let mut command = Command::new(httpd());
+    command.args(["--listen", "127.0.0.1:0", "--workers", "1"]);
+    command.args(["--access-log", "-"]).stdout(writer);
+    if rustix::process::geteuid().is_root() {
+        // Root may open any pipe again.
+        const NOBODY: u32 = 65_534;
+        if Command::new(httpd())
+            .arg("--version")
+            .uid(NOBODY)
+            .output()
+            .is_err()
+        {
+            return not_run("another user than root may not run the program");
+        }
+        command.uid(NOBODY);
+    }
+    let server = Server::from_command(command, 1);
+    let mut client = server.connect();
+    for _ in 0..REQUESTS {
+        assert_eq!(client.get("/").status, 200);
+    }
+}
+
+#[test]
+fn a_worker_whose_standard_output_has_no_reader_does_not_wait_for_one() {
+    let scratch = Scratch::new("unread-output");
+    let (path, reader) = named_pipe(&scratch);
+    let writer = File::options().write(true).open(&path);
+    let mut command = Command::new(httpd());
+    command.args(["--listen", "127.0.0.1:0", "--workers", "1"]);
+    let output = writer.expect("it has a reader");
+    command.args(["--access-log", "-"]).stdout(output);
+    let server = Server::from_command(command, 1);
+    let old = server.connect().worker();
+    drop(reader);
+    signal_to(old, Signal::KILL);
+    let mut client = server.connect();
+    assert_ne!(client.worker(), old);
+    let _hangs = File::options().read(true).write(true).open(&path);
+    for _ in 0..REQUESTS {
+        assert_eq!(client.get("/").status, 200);
+    }
 }
 
 #[test]

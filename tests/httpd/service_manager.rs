@@ -68,11 +68,16 @@ fn a_start_a_reload_and_a_stop_are_reported() {
 #[test]
 fn a_server_without_a_master_reports_its_stop() {
     let manager = Manager::new("service-manager-alone");
-    let mut server = Server::from_command(manager.command(&["--workers", "0"]), 1);
-    manager.expect("READY", "1");
-    server.signal(Signal::TERM);
-    manager.expect("STOPPING", "1");
-    assert!(server.wait().success());
+    let scratch = Scratch::new("service-manager-recording");
+    let file = scratch.file("recording");
+    for recorded in [&[][..], &["--record", file.to_str().expect("a text")]] {
+        let options = [&["--workers", "0"], recorded].concat();
+        let mut server = Server::from_command(manager.command(&options), 1);
+        manager.expect("READY", "1");
+        server.signal(Signal::TERM);
+        manager.expect("STOPPING", "1");
+        assert!(server.wait().success());
+    }
 }
 
 fn expect_reload(manager: &Manager) {

@@ -10,23 +10,19 @@
 
 use std::{
     fmt::Display,
-    fs::{File, OpenOptions},
+    fs::OpenOptions,
     io::{self, ErrorKind, Write},
-    os::fd::AsFd,
     os::unix::fs::FileTypeExt,
     path::{Path, PathBuf},
     time::{Duration, Instant},
 };
 
-use rustix::{
-    event::{PollFd, PollFlags, Timespec, poll},
-    io::ioctl_fionbio,
-};
+use rustix::io::ioctl_fionbio;
 
 use crate::{
     log::log,
     log_entry::{Entry, LogFormat, MAX_LINE_BYTES, MAX_REQUEST_LINE},
-    pipe,
+    pipe::{self, LogFile},
 };
 
 const BUFFER_BYTES: usize = 64 * 1024;
@@ -51,7 +47,7 @@ pub struct AccessLog {
 
 #[derive(Debug)]
 struct Out {
-    file: File,
+    file: LogFile,
     /// The maximum size of a write. A file that is not regular may accept only a part of a larger
     /// write.
     max_write_bytes: usize,
@@ -96,7 +92,7 @@ impl AccessLog {
     pub fn reopen(&mut self) {
         self.flush();
         match Out::open_again(&self.path) {
-            Ok(out) => self.out = out,
+            Ok(out) => (self.out, self.is_cut) = (out, false),
             Err(error) => {
                 let error = cannot_open(&self.path, &error);
                 log(format_args!("httpd: {error}"));
@@ -188,7 +184,8 @@ impl Drop for AccessLog {
     fn drop(&mut self) {
         let deadline = Instant::now() + FINAL_FLUSH_TIMEOUT;
         self.flush();
-        while self.has_buffered() && self.out.is_writable_by(deadline) {
+        let left = || deadline.saturating_duration_since(Instant::now());
+        while self.has_buffered() && self.out.file.is_writable_within(left()) {
             self.flush();
         }
         self.lose_all(&"the reader of the pipe is too slow");
@@ -207,7 +204,7 @@ impl Out {
         if pipe::is_pipe(&file)? {
             ioctl_fionbio(&file, true)?;
         }
-        Self::new(file)
+        Self::new(file.into())
     }
 
     /// Like `open`, but fails if a named pipe has no reader, instead of waiting for one.
@@ -215,7 +212,7 @@ impl Out {
         if path == Path::new("-") {
             return Self::standard_output();
         }
-        Self::new(pipe::open_to_append(path)?)
+        Self::new(pipe::open_to_append(path)?.into())
     }
 
     /// Like `open`, but a named pipe needs no reader.
@@ -223,18 +220,14 @@ impl Out {
         if path == Path::new("-") {
             return Self::standard_output();
         }
-        Self::new(pipe::open_to_append_unread(path)?)
+        Self::new(pipe::open_to_append_unread(path)?.into())
     }
 
     fn standard_output() -> io::Result<Self> {
-        let stdout = io::stdout();
-        match pipe::reopen_nonblocking(&stdout) {
-            Some(pipe) => Self::new(pipe),
-            None => Self::new(File::from(stdout.as_fd().try_clone_to_owned()?)),
-        }
+        Self::new(LogFile::inherited(&io::stdout())?)
     }
 
-    fn new(file: File) -> io::Result<Self> {
+    fn new(file: LogFile) -> io::Result<Self> {
         let max_write_bytes = if file.metadata()?.is_file() {
             BUFFER_BYTES
         } else {
@@ -251,7 +244,7 @@ impl Out {
     fn write(&mut self, lines: &[u8]) -> (usize, io::Result<()>) {
         let mut written = 0;
         while written < lines.len() {
-            match self.file.write(self.piece(&lines[written..])) {
+            match (&self.file).write(self.piece(&lines[written..])) {
                 Ok(n) => written += n,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
@@ -270,14 +263,6 @@ impl Out {
         let piece = &lines[..self.max_write_bytes];
         let last_end = piece.iter().rposition(|byte| *byte == b'\n');
         last_end.map_or(piece, |end| &piece[..=end])
-    }
-
-    /// Waits until the file is writable. Returns `false` at the deadline or on an error.
-    fn is_writable_by(&self, deadline: Instant) -> bool {
-        let left = deadline.saturating_duration_since(Instant::now());
-        let left = Timespec::try_from(left).expect("a short time");
-        let mut fds = [PollFd::new(&self.file, PollFlags::OUT)];
-        poll(&mut fds, Some(&left)).is_ok_and(|ready| ready > 0)
     }
 }
 

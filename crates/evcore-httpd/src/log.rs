@@ -2,7 +2,6 @@
 
 use std::{
     fmt,
-    fs::File,
     io::{self, ErrorKind, IsTerminal, Write},
     sync::{
         OnceLock,
@@ -10,7 +9,7 @@ use std::{
     },
 };
 
-use crate::pipe;
+use crate::pipe::LogFile;
 
 /// The number of lines that were lost since the last one was written.
 static LOST: AtomicU64 = AtomicU64::new(0);
@@ -61,9 +60,9 @@ fn clear_line() -> &'static str {
 }
 
 fn write(text: &[u8]) -> io::Result<()> {
-    static PIPE: OnceLock<Option<File>> = OnceLock::new();
-    match PIPE.get_or_init(|| pipe::reopen_nonblocking(&io::stderr())) {
-        Some(pipe) => (&*pipe).write_all(text),
+    static FILE: OnceLock<Option<LogFile>> = OnceLock::new();
+    match FILE.get_or_init(|| LogFile::inherited(&io::stderr()).ok()) {
+        Some(file) => (&*file).write_all(text),
         None => io::stderr().write_all(text),
     }
 }

@@ -1,16 +1,18 @@
 //! Non-blocking writes to pipes, so that a hanging reader of a log does not block the server.
 
 use std::{
-    fs::File,
-    io,
+    fs::{File, Metadata},
+    io::{self, Write},
     os::{
         fd::{AsFd, AsRawFd},
         unix::fs::FileTypeExt,
     },
     path::Path,
+    time::Duration,
 };
 
 use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
     fs::{Mode, OFlags},
     io::{Errno, retry_on_intr},
 };
@@ -24,18 +26,69 @@ pub fn is_pipe(file: &File) -> io::Result<bool> {
     Ok(file.metadata()?.file_type().is_fifo())
 }
 
-/// Opens an inherited pipe a second time, in non-blocking mode. (Setting the mode of the inherited
-/// descriptor would set it for all processes that share it.)
-///
-/// Returns `None` if the descriptor is not a pipe, or if the pipe cannot be opened again, for
-/// example because it has no reader or the system has no `/proc`.
-pub fn reopen_nonblocking(inherited: &(impl AsFd + AsRawFd)) -> Option<File> {
-    let file = File::from(inherited.as_fd().try_clone_to_owned().ok()?);
-    if !is_pipe(&file).ok()? {
-        return None;
+/// A file to which a log is written. A write to a full pipe fails with `WouldBlock`.
+#[derive(Debug)]
+pub struct LogFile {
+    file: File,
+    /// True for a pipe in blocking mode, which is asked for room before each write.
+    is_blocking_pipe: bool,
+}
+
+impl LogFile {
+    /// Uses an inherited descriptor. A pipe is opened a second time, in non-blocking mode. (Setting
+    /// the mode of the inherited descriptor would set it for all processes that share it.) If that
+    /// fails, because another user made the pipe or the system has no `/proc`, the descriptor
+    /// itself is used.
+    pub fn inherited(inherited: &(impl AsFd + AsRawFd)) -> io::Result<Self> {
+        let file = File::from(inherited.as_fd().try_clone_to_owned()?);
+        if !is_pipe(&file)? {
+            return Ok(Self::from(file));
+        }
+        let path = format!("/proc/self/fd/{}", inherited.as_raw_fd());
+        let opened = open_as_writer(path.as_ref(), OFlags::empty());
+        let is_blocking_pipe = opened.is_err();
+        Ok(Self {
+            file: opened.unwrap_or(file),
+            is_blocking_pipe,
+        })
     }
-    let path = format!("/proc/self/fd/{}", inherited.as_raw_fd());
-    open(path.as_ref(), OFlags::empty()).ok()
+
+    pub fn metadata(&self) -> io::Result<Metadata> {
+        self.file.metadata()
+    }
+
+    /// Waits until the file is writable. Returns `false` at the timeout or on an error.
+    pub fn is_writable_within(&self, timeout: Duration) -> bool {
+        let timeout = Timespec::try_from(timeout).expect("a short time");
+        let mut fds = [PollFd::new(&self.file, PollFlags::OUT)];
+        poll(&mut fds, Some(&timeout)).is_ok_and(|ready| ready > 0)
+    }
+}
+
+impl From<File> for LogFile {
+    fn from(file: File) -> Self {
+        Self {
+            file,
+            is_blocking_pipe: false,
+        }
+    }
+}
+
+impl Write for &LogFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if !self.is_blocking_pipe {
+            return (&self.file).write(bytes);
+        }
+        // A writable pipe has room for this many bytes, unless another process is faster.
+        match self.is_writable_within(Duration::ZERO) {
+            true => (&self.file).write(&bytes[..bytes.len().min(PIPE_BUF)]),
+            false => Err(io::ErrorKind::WouldBlock.into()),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// Opens a file for appending, and creates it if it does not exist. A named pipe without a reader
@@ -47,7 +100,12 @@ pub fn open_to_append(path: &Path) -> io::Result<File> {
 /// Like [`open_to_append`], but a named pipe needs no reader. The bytes that are written wait in
 /// the pipe.
 pub fn open_to_append_unread(path: &Path) -> io::Result<File> {
-    match open_to_append(path) {
+    open_as_writer(path, OFlags::APPEND | OFlags::CREATE)
+}
+
+/// Opens a file for writing, or for both if it is a named pipe without a reader.
+fn open_as_writer(path: &Path, flags: OFlags) -> io::Result<File> {
+    match open(path, flags) {
         // With a descriptor that may also read, this process is a reader itself.
         Err(error) if Errno::from_io_error(&error) == Some(Errno::NXIO) => {
             open_as(path, OFlags::RDWR)

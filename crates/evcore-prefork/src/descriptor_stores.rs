@@ -5,7 +5,8 @@
 
 use std::{
     collections::BTreeMap,
-    fmt, io, mem,
+    fmt, io,
+    mem::{self, ManuallyDrop},
     os::fd::AsRawFd,
     sync::atomic::{
         AtomicU8,
@@ -81,7 +82,8 @@ impl<'a> DescriptorStores<'a> {
         // The other stores belong to the master, so this process must not end them.
         self.of_slots.clear();
         self.left.clear();
-        let hand_on = self.hand_on.take().expect("a worker begins once");
+        // The captured values are the master's, also if no store can be made.
+        let hand_on = ManuallyDrop::new(self.hand_on.take().expect("a worker begins once"));
         let mailboxes = worker.mailboxes().expect("the supervisor has made them");
         let mailboxes = [Successor::Generation, Successor::Binary]
             .map(|successor| mailboxes.to_successor(successor).as_raw_fd());
@@ -91,7 +93,7 @@ impl<'a> DescriptorStores<'a> {
         };
         let full = || io::Error::other("too many stores of dead workers are left");
         let begun = place.ok_or_else(full).and_then(|place| {
-            store_process::begin(worker.info(), self.master, place, successors, hand_on)
+            store_process::begin(worker.info(), self.master, place, successors, &hand_on)
         });
         let return_report = ReturnReport(begun.as_ref().ok().copied());
         let doing = "making the descriptor store of a worker (clone)";

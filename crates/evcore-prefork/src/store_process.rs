@@ -30,7 +30,7 @@
 
 use std::{
     io,
-    mem::{self, ManuallyDrop, MaybeUninit},
+    mem::{self, MaybeUninit},
     ops::RangeInclusive,
     os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd, RawFd},
     panic::{self, AssertUnwindSafe},
@@ -81,7 +81,7 @@ pub(crate) fn begin(
     master: Pid,
     place: &'static StorePlace,
     successors: Successors,
-    hand_on: HandOn<'_>,
+    hand_on: &HandOn<'_>,
 ) -> io::Result<&'static [AtomicU8]> {
     let most = getrlimit(Resource::Nofile).maximum;
     let most = most.unwrap_or(DESCRIPTORS_MAX).clamp(4, DESCRIPTORS_MAX);
@@ -100,7 +100,7 @@ pub(crate) fn begin(
         store.run(hand_on);
     }
     // A descriptor that was dropped here would be closed in the store, too.
-    mem::forget((worker_end, hand_on));
+    mem::forget(worker_end);
     Ok(marks)
 }
 
@@ -146,15 +146,12 @@ struct Store {
 impl Store {
     /// Waits until the worker has ended, and hands on the connections that it has left. Does not
     /// return, because the caller's values are copies of the worker's.
-    fn run(self, hand_on: HandOn<'_>) -> ! {
-        // `keep` closes the descriptors that `hand_on` has captured. Their numbers may then belong
-        // to other descriptors, so `hand_on` must not be dropped.
-        let hand_on = ManuallyDrop::new(hand_on);
-        let handed_on = panic::catch_unwind(AssertUnwindSafe(|| self.keep(&**hand_on)));
+    fn run(self, hand_on: &HandOn<'_>) -> ! {
+        let handed_on = panic::catch_unwind(AssertUnwindSafe(|| self.keep(hand_on)));
         end(handed_on.is_err().into())
     }
 
-    fn keep(self, hand_on: &dyn Fn(Kept) -> usize) {
+    fn keep(self, hand_on: &HandOn<'_>) {
         ignore_signals();
         // The name is only for people to read, so a failure does not matter.
         let _ = rustix::thread::set_name(c"descriptor store");

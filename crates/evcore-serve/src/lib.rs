@@ -46,6 +46,7 @@ mod server;
 mod service_manager;
 mod service_store;
 mod shortages;
+mod stop_reports;
 mod worker;
 
 pub use arrival::Arrival;

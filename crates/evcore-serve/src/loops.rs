@@ -121,6 +121,7 @@ impl Loops {
             group: self.group.clone(),
             stop_timeout: self.stop_timeout,
             on_ready: Some(on_ready),
+            stop_reports: None,
         }
     }
 

@@ -7,6 +7,9 @@ use evcore::{
     balancer::{Member, WorkerGroup, WorkerId},
 };
 
+use crate::event::OnEvent;
+use crate::stop_reports::StopReports;
+
 /// The parts of a worker's loop, which [`Server::run_parts`](crate::Server::run_parts) passes to
 /// the worker.
 ///
@@ -22,9 +25,17 @@ pub struct Parts {
     pub(crate) group: WorkerGroup,
     pub(crate) stop_timeout: Duration,
     pub(crate) on_ready: Option<Box<dyn FnOnce()>>,
+    /// `None` if a supervisor reports the stops.
+    pub(crate) stop_reports: Option<StopReports>,
 }
 
 impl Parts {
+    /// Makes a worker that has no supervisor report the stops of the server.
+    pub(crate) fn reports_stops(mut self, on_event: OnEvent) -> Self {
+        self.stop_reports = Some(StopReports::new(on_event));
+        self
+    }
+
     /// Returns the worker's place in the group of the server. Only one loop at a time may use it.
     #[must_use]
     pub fn member(&self) -> Member {
@@ -43,7 +54,11 @@ impl Parts {
     /// The time within which the worker has to stop; `None` if no stop was requested.
     #[must_use]
     pub fn stop_within(&self) -> Option<Duration> {
-        self.supervised.stop_within(self.stop_timeout)
+        let timeout = self.supervised.stop_within(self.stop_timeout)?;
+        if let Some(reports) = &self.stop_reports {
+            reports.report(self.supervised.stop());
+        }
+        Some(timeout)
     }
 }
 

@@ -320,10 +320,10 @@ impl Server {
     /// (`sd_notify`): its start, its reloads, its stop, the process id of a new binary, and signs
     /// of life if a watchdog waits for them. Does nothing if `NOTIFY_SOCKET` is not set.
     ///
-    /// In the unit: `Type=notify-reload`, and `NotifyAccess=all`, because a new binary (USR2)
-    /// reports, too. The master sends the signs of life, so they continue even if a worker hangs.
-    /// The worker of [`run_here`](Self::run_here) sends none, so leave out `WatchdogSec=` in its
-    /// unit.
+    /// In the unit: `Type=notify-reload`; `NotifyAccess=all`, because a new binary (USR2) reports,
+    /// too; `KillMode=mixed`, because a worker that gets a stop signal itself closes connections.
+    /// The master sends the signs of life, so they continue even if a worker hangs. The worker of
+    /// [`run_here`](Self::run_here) sends none, so leave out `WatchdogSec=` in its unit.
     ///
     /// With `FileDescriptorStoreMax=` in the unit (systemd 254), a restart of the service
     /// (`systemctl restart`) refuses no client. systemd keeps the TCP listeners, and
@@ -345,8 +345,8 @@ impl Server {
     ///
     /// `work` runs in each worker, with a copy of the values that it owns, as they were at the
     /// fork. It must call [`Worker::next_turn`] until that returns false. If `work` returns an
-    /// error, another worker is started. But if none of the first workers reaches its first turn,
-    /// the server has failed to start ([`Outcome::AllRefused`]).
+    /// error, another worker is started. But if the functions of all first workers return an error
+    /// before their first turn, the server has failed to start ([`Outcome::AllRefused`]).
     ///
     /// # Errors
     ///
@@ -407,7 +407,8 @@ impl Server {
             let Setup { listeners, loops } = this.setup(1)?;
             let (ready, info) = (Arc::clone(&loops.on_event), supervised.info());
             let on_ready = Box::new(move || ready(Event::Ready(&info)));
-            let mut parts = loops.parts(supervised, listeners.open, on_ready);
+            let parts = loops.parts(supervised, listeners.open, on_ready);
+            let mut parts = parts.reports_stops(loops.on_event);
             work(&mut parts).map_err(io::Error::other)?;
             let stop = parts.supervised.stop();
             return Ok(Outcome::Stopped(stop.unwrap_or(Stop::Graceful)));

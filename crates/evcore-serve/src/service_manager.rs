@@ -28,7 +28,8 @@ impl ServiceManager {
     /// The time between two signs of life; `None` if the service manager does not wait for them.
     pub(crate) fn watchdog() -> Option<Duration> {
         // systemd's manual recommends half of the time after which it ends the service.
-        sd_notify::watchdog_enabled().map(|limit| limit / 2)
+        let half = sd_notify::watchdog_enabled().map(|limit| limit / 2);
+        half.filter(|half| !half.is_zero())
     }
 
     pub(crate) fn report_life(on_event: &OnEvent) {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use evcore::{Connections, EventLoop, Step, Token};
-use evcore_prefork::{Stop, WorkerIndex};
+use evcore_prefork::WorkerIndex;
 
 use crate::arrival::Arrival;
 use crate::awaited_headers::AwaitedHeaders;
@@ -14,6 +14,7 @@ use crate::handover::{Handover, Moves};
 use crate::leaving::Leaving;
 use crate::proxy_protocol::ProxyProtocol;
 use crate::shortages::Shortages;
+use crate::stop_reports::StopReports;
 
 /// A worker of a [`Server`](crate::Server), with a loop that has the server's listeners.
 pub struct Worker {
@@ -29,8 +30,8 @@ pub struct Worker {
     awaited_headers: Option<Box<AwaitedHeaders>>,
     /// `None` once the worker is ready.
     on_ready: Option<Box<dyn FnOnce()>>,
-    /// The last stop that was reported. A supervisor reports all stops, so this is then the highest.
-    reported_stop: Option<Stop>,
+    /// `None` if a supervisor reports the stops.
+    stop_reports: Option<StopReports>,
 }
 
 impl Worker {
@@ -49,7 +50,7 @@ impl Worker {
             handover: None,
             awaited_headers: None,
             on_ready: Some(Box::new(|| {})),
-            reported_stop: Some(Stop::Fast),
+            stop_reports: None,
         }
     }
 
@@ -61,7 +62,7 @@ impl Worker {
 
     /// Makes this worker, which has no supervisor, report the stops of the server.
     pub(crate) fn reports_stops(mut self) -> Self {
-        self.reported_stop = None;
+        self.stop_reports = Some(StopReports::new(Arc::clone(&self.on_event)));
         self
     }
 
@@ -156,19 +157,10 @@ impl Worker {
             None => supervised.stop_within(timeout),
         };
         if let Some(timeout) = stops_within {
-            self.report_stop();
+            if let Some(reports) = &self.stop_reports {
+                reports.report(self.supervised.stop());
+            }
             self.ev.shutdown(timeout);
-        }
-    }
-
-    fn report_stop(&mut self) {
-        let stop = self
-            .supervised
-            .stop()
-            .filter(|stop| Some(*stop) > self.reported_stop);
-        if let Some(stop) = stop {
-            self.reported_stop = Some(stop);
-            (self.on_event)(Event::Stopping(stop));
         }
     }
 

@@ -293,7 +293,8 @@ impl<L: Acceptor> EventLoop<L> {
     /// A handler that takes 17 ms and arms its own timer again for 50 ms therefore runs every
     /// 50 ms: the wait that follows it lasts 33 ms. If the handler takes 70 ms, the timer is due
     /// when the handler returns, and expires in the next turn without a wait, so the handler runs
-    /// every 70 ms.
+    /// every 70 ms. But after a turn with events, a timer for two seconds or more may expire late
+    /// by up to the time that the turn took.
     ///
     /// The deadline is rounded up to a millisecond, and a
     /// [`timer_resolution`](crate::Builder::timer_resolution) is added to it. A timer that the

@@ -13,8 +13,9 @@ use evcore_serve::prefork::{Affinity, Cpus};
 
 use crate::cpu_masks;
 
-/// The most workers that a supervisor accepts.
-pub(super) const MAX_WORKERS: usize = 1024;
+/// The most workers. Each has four slots, and a sample of the history needs one row more than there
+/// are slots. A scoreboard has at most 4,096 rows.
+pub(super) const MAX_WORKERS: usize = 1023;
 
 /// A choice; `None` is `auto`. (The alias is needed, because for clap a field of the type `Option`
 /// is an option without a default.)
@@ -80,7 +81,7 @@ pub(super) fn on_or_off() -> impl TypedValueParser<Value = bool> {
 
 pub(super) fn workers(value: &str) -> Result<usize, String> {
     match value {
-        "auto" => Ok(std::thread::available_parallelism().map_or(1, usize::from)),
+        "auto" => Ok(std::thread::available_parallelism().map_or(1, |n| n.get().min(MAX_WORKERS))),
         _ => number(0..=MAX_WORKERS)(value).map_err(|error| format!("{error}, or auto")),
     }
 }
@@ -110,7 +111,16 @@ pub(super) fn component(value: OsString) -> Result<OsString, String> {
 
 #[cfg(test)]
 mod tests {
+    use evcore_serve::prefork::Supervisor;
+
     use super::*;
+    use crate::history::History;
+
+    #[test]
+    fn the_most_workers_have_a_history() {
+        let slots = Supervisor::new(MAX_WORKERS).slots();
+        assert!(History::new(slots).is_ok());
+    }
 
     #[test]
     fn log_levels_that_this_build_cannot_log_are_refused() {
