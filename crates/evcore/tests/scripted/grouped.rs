@@ -1,7 +1,6 @@
-//! A worker as a member of a group. The *slack* of `LeastLoaded` is the number of connections by
-//! which a member may exceed the least loaded one before it leaves new clients to others. The
-//! *leader* is a member that stops listening only when another member leads, or when its slots are
-//! full.
+//! A worker as a member of a group. With more connections than the least loaded member plus the
+//! *slack*, a worker under `LeastLoaded` leaves new clients to others. The *leader* is a member that
+//! stops listening only when another member leads, or when its slots are full.
 
 use std::time::Duration;
 
