@@ -9,7 +9,7 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-use evcore_tests::{Scratch, Server, eventually, httpd, not_run, signal_to};
+use evcore_tests::{Scratch, Server, eventually, httpd, signal_to};
 use rustix::{
     io::ioctl_fionbio,
     process::{Signal, kill_process},
@@ -117,6 +117,7 @@ fn a_hanging_reader_of_standard_output_blocks_no_worker() {
 fn a_hanging_reader_of_another_user_blocks_no_worker() {
     use std::os::unix::process::CommandExt;
 
+    use evcore_tests::not_run;
     use rustix::{
         fs::{Mode, fchmod},
         pipe::PipeFlags,

@@ -123,6 +123,10 @@ fn uneven_lifetimes_leave_even_workers() {
     // On a busy machine, the other two workers may accept few clients at first.
     let (mut now, mut long) = (0, 0);
     while now < 3 * CLIENTS || long <= CLIENTS / 2 {
+        assert!(
+            now < 30 * CLIENTS,
+            "the other workers have accepted {long} clients"
+        );
         let mut client = server.connect();
         let until = match short.contains(&client.worker()) {
             true => now + CLIENTS / 2,

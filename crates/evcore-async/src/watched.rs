@@ -22,9 +22,9 @@ use crate::slot::{self, Activity, Slot};
 /// [`UdpSocket`](crate::UdpSocket) are built on this type.
 ///
 /// One task at a time may wait to read, and one to write. If two tasks wait for the same side, only
-/// the later one is woken. A task makes at most 128 calls in one poll, and at most 32 on one side
-/// of a descriptor in one turn (iteration) of the loop. After that, the other tasks run. Dropping
-/// the value closes the descriptor.
+/// the later one is woken. A task makes at most 128 calls that do not have to wait in one poll, and
+/// at most 32 on one side of a descriptor in one turn (iteration) of the loop. After that, the other
+/// tasks run. Dropping the value closes the descriptor.
 ///
 /// ```
 /// use evcore_async::{Runtime, Watched};

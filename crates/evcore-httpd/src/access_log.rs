@@ -12,7 +12,7 @@ use std::{
     fmt::Display,
     fs::OpenOptions,
     io::{self, ErrorKind, Write},
-    os::unix::fs::FileTypeExt,
+    os::unix::fs::{FileTypeExt, MetadataExt},
     path::{Path, PathBuf},
     time::{Duration, Instant},
 };
@@ -92,7 +92,10 @@ impl AccessLog {
     pub fn reopen(&mut self) {
         self.flush();
         match Out::open_again(&self.path) {
-            Ok(out) => (self.out, self.is_cut) = (out, false),
+            Ok(out) => {
+                self.is_cut &= out.is_same_file(&self.out);
+                self.out = out;
+            }
             Err(error) => {
                 let error = cannot_open(&self.path, &error);
                 log(format_args!("httpd: {error}"));
@@ -237,6 +240,11 @@ impl Out {
             file,
             max_write_bytes,
         })
+    }
+
+    fn is_same_file(&self, other: &Self) -> bool {
+        let of = |out: &Self| out.file.metadata().map(|file| (file.dev(), file.ino()));
+        matches!((of(self), of(other)), (Ok(one), Ok(other)) if one == other)
     }
 
     /// Writes lines until all are written, the file takes no more, or a write fails. Returns the

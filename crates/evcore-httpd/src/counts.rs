@@ -198,18 +198,21 @@ impl Counts {
     /// Returns the page `/history.json`: the last two minutes, and the present numbers.
     pub fn history_json(&self, clock: &Clock) -> String {
         let mut text = String::from("[");
-        // With a timer resolution, this worker's clock may show a time before the last sample.
-        let mut present = Snapshot::of(&self.scoreboard, clock);
+        let mut last = None;
         let mut add = |moment: &Snapshot| {
             text.push_str(StatusJson::new(moment).to_text().trim_end());
             text.push(',');
         };
         if let Some(history) = &self.history {
             history.for_each(|moment| {
-                present.monotonic_ms = present.monotonic_ms.max(moment.monotonic_ms);
-                present.unix_ms = present.unix_ms.max(moment.unix_ms);
+                last = Some((moment.monotonic_ms, moment.unix_ms));
                 add(moment);
             });
+        }
+        let mut present = Snapshot::of(&self.scoreboard, clock);
+        // With a timer resolution, this worker's clock may show a time before the last sample.
+        if let Some(last) = last.filter(|(monotonic_ms, _)| *monotonic_ms > present.monotonic_ms) {
+            (present.monotonic_ms, present.unix_ms) = last;
         }
         add(&present);
         text.pop();

@@ -83,7 +83,7 @@ fn raise(current: u64, maximum: Option<u64>) -> io::Result<()> {
 
 /// The descriptors that the master and every worker have.
 fn shared(options: &Options) -> u64 {
-    /// Standard error, which is opened again if it is a pipe.
+    /// The second descriptor of standard error, for the log.
     const LOG: u64 = 1;
     LOG + listeners(options) + notifications(options)
 }

@@ -60,9 +60,14 @@ fn clear_line() -> &'static str {
 }
 
 fn write(text: &[u8]) -> io::Result<()> {
-    static FILE: OnceLock<Option<LogFile>> = OnceLock::new();
-    match FILE.get_or_init(|| LogFile::inherited(&io::stderr()).ok()) {
-        Some(file) => (&*file).write_all(text),
-        None => io::stderr().write_all(text),
+    static FILE: OnceLock<LogFile> = OnceLock::new();
+    if FILE.get().is_none() {
+        // Without a free descriptor, the next line tries again.
+        match LogFile::inherited(&io::stderr()) {
+            Ok(file) => _ = FILE.set(file),
+            Err(_) => return io::stderr().write_all(text),
+        }
     }
+    let mut file = FILE.get().expect("it was just set");
+    file.write_all(text)
 }

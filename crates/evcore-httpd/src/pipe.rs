@@ -1,13 +1,13 @@
 //! Non-blocking writes to pipes, so that a hanging reader of a log does not block the server.
 
 use std::{
-    fs::{File, Metadata},
+    fs::{self, File, Metadata},
     io::{self, Write},
     os::{
         fd::{AsFd, AsRawFd},
         unix::fs::FileTypeExt,
     },
-    path::Path,
+    path::{Path, PathBuf},
     time::Duration,
 };
 
@@ -26,7 +26,8 @@ pub fn is_pipe(file: &File) -> io::Result<bool> {
     Ok(file.metadata()?.file_type().is_fifo())
 }
 
-/// A file to which a log is written. A write to a full pipe fails with `WouldBlock`.
+/// A file to which a log is written. A write to a full pipe fails with `WouldBlock`. (A pipe that
+/// cannot be opened in non-blocking mode, and has other writers, may still block.)
 #[derive(Debug)]
 pub struct LogFile {
     file: File,
@@ -37,15 +38,20 @@ pub struct LogFile {
 impl LogFile {
     /// Uses an inherited descriptor. A pipe is opened a second time, in non-blocking mode. (Setting
     /// the mode of the inherited descriptor would set it for all processes that share it.) If that
-    /// fails, because another user made the pipe or the system has no `/proc`, the descriptor
-    /// itself is used.
+    /// fails, for example because another user made the pipe, the descriptor itself is used.
     pub fn inherited(inherited: &(impl AsFd + AsRawFd)) -> io::Result<Self> {
         let file = File::from(inherited.as_fd().try_clone_to_owned()?);
         if !is_pipe(&file)? {
             return Ok(Self::from(file));
         }
-        let path = format!("/proc/self/fd/{}", inherited.as_raw_fd());
-        let opened = open_as_writer(path.as_ref(), OFlags::empty());
+        let path = PathBuf::from(format!("/proc/self/fd/{}", inherited.as_raw_fd()));
+        // No later reader can open an anonymous pipe.
+        let is_anonymous =
+            fs::read_link(&path).is_ok_and(|link| link.to_string_lossy().starts_with("pipe:["));
+        let opened = match is_anonymous {
+            true => open(&path, OFlags::empty()),
+            false => open_as_writer(&path, OFlags::empty()),
+        };
         let is_blocking_pipe = opened.is_err();
         Ok(Self {
             file: opened.unwrap_or(file),
@@ -79,9 +85,15 @@ impl Write for &LogFile {
         if !self.is_blocking_pipe {
             return (&self.file).write(bytes);
         }
-        // A writable pipe has room for this many bytes, unless another process is faster.
+        // A writable pipe has room for this many bytes, unless another process is faster. (BSD
+        // promises 512.)
+        let room = if cfg!(target_os = "linux") {
+            PIPE_BUF
+        } else {
+            512
+        };
         match self.is_writable_within(Duration::ZERO) {
-            true => (&self.file).write(&bytes[..bytes.len().min(PIPE_BUF)]),
+            true => (&self.file).write(&bytes[..bytes.len().min(room)]),
             false => Err(io::ErrorKind::WouldBlock.into()),
         }
     }

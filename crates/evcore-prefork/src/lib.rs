@@ -65,8 +65,8 @@
 //! # Upgrade
 //!
 //! USR2 starts the program again, from the same file, with the same arguments, if the workers are
-//! processes. (If the program was started through a symbolic link, the file is where the link led
-//! then.) The new binary gets the listeners from [`inherited`]. The old master keeps running
+//! processes. (On Linux, if the program was started through a symbolic link, the file is where the
+//! link led then.) The new binary gets the listeners from [`inherited`]. The old master keeps running
 //! until it gets a stop. It can also take over again: after WINCH, which stops its workers, HUP
 //! starts new ones. If the new binary ends first, the workers that WINCH has stopped are replaced
 //! by new ones. So while the old binary lives, the new one must not remove what both binaries use

@@ -333,14 +333,15 @@ impl<'a> Situation<'a> {
     }
 
     /// Makes the clients of the first `slots` slots, if they were added before the recording began.
-    /// Each gets the number of its slot.
+    /// Each gets the number of its slot or, if another client may have that number, the next one.
     fn fill_clients(&mut self, slots: u32) {
-        for number in (0..slots).skip(self.clients.len()) {
+        for slot in (0..slots).skip(self.clients.len()) {
+            let number = slot.max(self.added);
             self.clients.push(Client {
                 number,
                 ..Client::default()
             });
-            self.added = self.added.max(number + 1);
+            self.added = number + 1;
         }
     }
 
@@ -462,5 +463,7 @@ mod tests {
         assert_eq!(numbers_after(&whole), [2, 1, 3]);
         let late = [(false, 4), (true, 2), (true, 5)];
         assert_eq!(numbers_after(&late), [0, 1, 5, 3, 4, 6]);
+        let silent = [(true, 0), (true, 0), (false, 1)];
+        assert_eq!(numbers_after(&silent), [1, 2]);
     }
 }
