@@ -44,7 +44,8 @@ fn a_request_in_small_pieces_has_the_same_timeout() {
     const REQUEST: Duration = Duration::from_millis(300);
     let server = start("0.3", "60");
     let mut stream = connect(server.address());
-    // Each read waits this long for the end, and so makes the pause between two pieces.
+    // Each read ends by this timeout, unless the server closes the connection. So the timeout is
+    // the pause between two pieces.
     let pause = Some(Duration::from_millis(10));
     stream.set_read_timeout(pause).expect("a time");
     let began = Instant::now();

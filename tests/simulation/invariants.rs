@@ -149,9 +149,10 @@ impl InvariantChecker {
     }
 
     /// Checks an eviction: the connection must be the one that has been idle for the longest time.
-    /// Connections that became idle in a shutdown have an order of their own, because they get no
-    /// grace. (The grace is the time for a last request that connections get if they became idle
-    /// just before the shutdown.)
+    ///
+    /// Connections that became idle just before a shutdown get a *grace*: some time in which a last
+    /// request can still arrive. Connections that became idle during the shutdown get no grace, so
+    /// they have an order of their own.
     pub(crate) fn check_evicted(&mut self, token: Token) {
         let since = self.entry(token).idle.take();
         let since = since.unwrap_or_else(|| panic!("{token} is evicted, and is not idle"));
@@ -184,7 +185,8 @@ impl InvariantChecker {
 
     /// Records a step from the posted queue.
     pub(crate) fn delivered(&mut self, token: Token) {
-        // Without a post, the step is an event that was deferred under the accept lock.
+        // There may be no post, which is no error: the queue also has events that were deferred
+        // under the accept lock.
         self.entry(token).posted = None;
     }
 

@@ -13,8 +13,8 @@ use std::{
 
 use evcore_tests::PATIENCE;
 
-/// Number of bytes in a piece: enough that the proxy moves them by `splice`, and less than the
-/// kernel buffers for a stream that does not read yet.
+/// Number of bytes in a piece. They are enough that the proxy moves them by `splice`. They also fit
+/// into the kernel's buffers, because a stream reads only after it has sent the whole piece.
 const PIECE: usize = 64 * 1024;
 
 #[derive(Debug, Default)]

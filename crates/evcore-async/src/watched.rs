@@ -23,8 +23,8 @@ use crate::slot::{self, Activity, Slot};
 ///
 /// One task at a time may wait to read, and one to write. If two tasks wait for the same side, only
 /// the later one is woken. A task makes at most 128 calls that do not have to wait in one poll, and
-/// at most 32 on one side of a descriptor in one turn (iteration) of the loop. After that, the other
-/// tasks run. Dropping the value closes the descriptor.
+/// at most 32 on one side of a descriptor in one turn (iteration) of the loop. After that, the
+/// other tasks run. Dropping the value closes the descriptor.
 ///
 /// ```
 /// use evcore_async::{Runtime, Watched};
@@ -166,8 +166,8 @@ impl<S> Watched<S> {
         });
         edge.on_ready(ready);
         if is_evicted {
-            // This makes the call below read, because an evicted connection fails only if nothing
-            // has arrived.
+            // An evicted connection fails only if nothing has arrived. To find that out, `call` has
+            // to try to read, and it does so only if the stream counts as readable.
             edge.on_ready(Ready::READABLE);
         }
         let result = call(&mut edge, &mut LentLoop);
@@ -183,8 +183,9 @@ impl<S> Watched<S> {
         }
         drop(edge);
         if !is_put_off {
-            // A call that only waits moves no bytes. If it counted, a task that waits for more
-            // sides than it may make calls would come to the same ones in each poll.
+            // A call that only waits moves no bytes, so it does not count. If it did, a task that
+            // waits for many streams could use up its calls on the first ones in each poll, and
+            // never reach the others.
             self.shared.give_back_call();
         }
         let waker = cx.waker().clone();

@@ -91,10 +91,11 @@ pub enum Policy {
 
     /// The workers whose load is near the lowest load listen, with exclusive wake-ups.
     ///
-    /// A worker with more connections stops listening. Unless it is full, it first waits until
-    /// another worker listens: the [leader](crate::Leader) notifies the least loaded worker, and
-    /// stops when that worker has become leader. This spreads connections evenly with few wake-ups,
-    /// even after many connections of one worker have ended.
+    /// A worker with more connections stops listening. But one worker, the
+    /// [leader](crate::Leader), must listen until another worker has become leader. So a leader
+    /// with more connections notifies the least loaded worker, and stops when that worker has
+    /// become leader. A full leader stops at once. This spreads connections evenly with few
+    /// wake-ups, even after many connections of one worker have ended.
     ///
     /// Until the notified worker is leader, the old leader leaves clients in the backlog for up to
     /// 2 ms, so that a burst is spread too. If no answer comes, it notifies another worker. If
@@ -112,9 +113,9 @@ pub enum Policy {
     /// If the poller has no exclusive wake-ups, the workers near the lowest load share the accept
     /// lock.
     LeastLoaded {
-        /// A worker counts as near if it has at most this many connections more than the least
-        /// loaded worker, plus a sixteenth of that worker's connections. A smaller slack spreads
-        /// connections more evenly and costs more wake-ups. 0 counts as 1.
+        /// The number of connections by which a worker may exceed the lowest load and still count
+        /// as near it. A sixteenth of the lowest load is added to this number. A smaller slack
+        /// spreads connections more evenly and costs more wake-ups. 0 counts as 1.
         slack: u32,
         /// The maximum time of a registration, and the interval at which a worker that does not
         /// listen probes the listeners. It is rounded up like the delay of

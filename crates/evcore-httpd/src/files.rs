@@ -67,7 +67,8 @@ pub struct Files {
     index: Option<Vec<u8>>,
     open: OpenFiles,
     pub(crate) reads: DiskReads,
-    /// Records what was found of the files, so that a replay needs no files.
+    /// The source of what the server learns about files, such as their sizes. If it records, a
+    /// replay gets the same answers from the recording, and needs none of the files.
     pub(crate) outside: Outside,
     name: Vec<u8>,
     start: StartOfHead,
@@ -293,7 +294,8 @@ fn status_of(error: Errno) -> Status {
         | Errno::STALE => Status::NotFound,
         // A mode or an ACL (ACCESS), or a policy such as SELinux or a sandbox (PERM).
         Errno::ACCESS | Errno::PERM => Status::Forbidden,
-        // Descriptors or memory have run out, or renames went on during all attempts.
+        // Descriptors or memory have run out. AGAIN: a rename, perhaps of another file, disturbed
+        // each of the attempts that `root` makes to open a file.
         Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::AGAIN => Status::ServiceUnavailable,
         _ => Status::InternalServerError,
     }

@@ -10,8 +10,8 @@ use crate::shared::Limits;
 /// The timer of a connection that waits for bytes.
 pub(crate) const RECEIVE: Timer = Timer::new(0);
 
-/// The timer of a connection whose client does not take its response, or whose response `/sleep`
-/// delays. A connection that sleeps has nothing to send.
+/// The timer of a connection that waits until it can send more of a response, or until the delay
+/// of a `/sleep` request is over. A connection that sleeps has nothing to send.
 pub(crate) const SEND: Timer = Timer::new(1);
 
 /// The timer of the access log's token. When it expires, buffered lines are written.
@@ -52,8 +52,8 @@ pub enum Timeout {
     /// The connection waits until the client takes more of a response, or until the disk has read
     /// the next piece. When the time is over, the connection is closed.
     Send,
-    /// The connection waits for the end of `/sleep`, whose request has the time. When the time is
-    /// over, the response is made.
+    /// The connection delays the response to a `/sleep` request. The request says for how long.
+    /// When the time is over, the response is made.
     Sleep,
 }
 

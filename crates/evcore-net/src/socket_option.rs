@@ -227,8 +227,8 @@ fn set_bytes(
     value: &[u8],
 ) -> rustix::io::Result<()> {
     let size = libc::socklen_t::try_from(value.len()).map_err(|_| Errno::INVAL)?;
-    // SAFETY: the kernel reads at most `size` bytes at the pointer, which is the length of `value`,
-    // and keeps no pointer. The descriptor is borrowed, so it is open.
+    // SAFETY: `size` is the length of `value`. The kernel reads at most `size` bytes at the
+    // pointer, and keeps no pointer. The descriptor is borrowed, so it is open.
     let result = unsafe {
         libc::setsockopt(
             socket.as_fd().as_raw_fd(),
@@ -282,8 +282,8 @@ fn value<const N: usize>(
     number: c_int,
 ) -> rustix::io::Result<[c_int; N]> {
     let (mut value, mut size) = ([0; N], size_in_kernel::<[c_int; N]>());
-    // SAFETY: the kernel writes at most `size` bytes at the first pointer, which is the size of
-    // `value`, and a size at the second. It keeps neither pointer.
+    // SAFETY: `size` is the size of `value`. The kernel writes at most `size` bytes at the first
+    // pointer. At the second pointer it writes a new `size`. It keeps neither pointer.
     let result = unsafe {
         libc::getsockopt(
             socket.as_fd().as_raw_fd(),
@@ -372,8 +372,8 @@ mod tests {
         // SAFETY: the structure has only integer fields, and zero is a valid integer.
         let mut info: libc::tcp_info = unsafe { std::mem::zeroed() };
         let mut size = size_in_kernel::<libc::tcp_info>();
-        // SAFETY: the kernel writes at most `size` bytes at the first pointer, which is the size of
-        // `info`, and a size at the second. It keeps neither pointer.
+        // SAFETY: `size` is the size of `info`. The kernel writes at most `size` bytes at the first
+        // pointer. At the second pointer it writes a new `size`. It keeps neither pointer.
         let result = unsafe {
             libc::getsockopt(
                 listener.as_fd().as_raw_fd(),

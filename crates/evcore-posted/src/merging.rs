@@ -1,4 +1,5 @@
-//! Ids that other threads post (queue for an event loop), merged until the loop takes them.
+//! A queue of ids for an event loop. Other threads *post* ids, which means that they add ids to
+//! the queue. Posts of the same id are merged until the loop takes them.
 //!
 //! Each id waits at most once, so no limit is needed. The ids are keys of a map and not indices of
 //! a table, because another thread may post any `u32`.

@@ -82,8 +82,8 @@ const ALL: [c_int; 9] = [
 
 /// The process's handlers, until they are dropped.
 ///
-/// After that, signal-hook's own handlers stay in place. They call only actions of the application,
-/// so these signals do not get their default effect back.
+/// After that, signal-hook's own handlers stay installed, so these signals do not get their default
+/// effect back. A signal then only calls the functions that the application has set for it.
 #[derive(Debug)]
 pub(crate) struct Handlers {
     for_all: Vec<SigId>,
@@ -111,8 +111,9 @@ impl Handlers {
         Ok(handlers)
     }
 
-    /// Installs the handlers of a master, and the one for IO, which only its workers need. Then
-    /// unblocks the signals of this module, which delivers the pending ones.
+    /// Installs the handlers of a master, and the handler of `SIGIO`. Only workers need the latter,
+    /// and they inherit it from the master. Then unblocks the signals of this module, which
+    /// delivers the pending ones.
     pub(crate) fn install_for_master(&mut self) -> Result<()> {
         for (signal, command) in COMMAND_SIGNALS {
             let id = register(signal, move || request(command))?;

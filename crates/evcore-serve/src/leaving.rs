@@ -10,8 +10,9 @@ pub(crate) struct Leaving {
     pub(crate) partner: Option<Token>,
 }
 
-/// Takes out of the loop the connections for which `leaves` returns a state, until `room` is used
-/// up. A partner may exceed `room` by one.
+/// Takes out of the loop the connections for which `leaves` returns a state, until `room` of them
+/// are taken. A partner (the second connection of a session) is taken along and counts too, so one
+/// connection more than `room` may be taken.
 pub(crate) fn take<T, S: Into<D>, D>(
     ev: &mut EventLoop<impl Acceptor<Stream = S>>,
     connections: &mut Connections<T, S>,

@@ -34,8 +34,8 @@ impl SimBackend {
 }
 
 impl SimBackend {
-    /// Makes a call of the process. If the process is dead, the call has no effect. (The program
-    /// does not stop where a fault kills its process, so it may still make calls.)
+    /// Makes a call of the process. If the process is dead, the call has no effect. (When a fault
+    /// kills a simulated process, the program's code runs on, so it may still make calls.)
     fn call(&self, call: impl FnOnce(&mut State) -> Result<()>) -> Result<()> {
         let mut state = self.sim.state();
         if !state.is_alive(self.process) {

@@ -50,8 +50,9 @@ impl SimGroup {
         Self { sim, index }
     }
 
-    /// Makes a process a member, for [`Builder::group`](evcore::Builder::group). The successor of a
-    /// dead worker joins with the dead worker's id.
+    /// Makes a process a member of the group. Pass the result to
+    /// [`Builder::group`](evcore::Builder::group). The successor of a dead worker joins with the
+    /// dead worker's id.
     ///
     /// # Panics
     ///

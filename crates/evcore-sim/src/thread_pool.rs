@@ -17,7 +17,7 @@ pub(crate) struct JobId {
 pub(crate) struct ThreadPools {
     pools: Vec<Pool>,
     jobs: Vec<Option<SimulatedJob>>,
-    // Invariant: the indices without a job.
+    // Invariant: it has exactly the indices of `jobs` that are without a job, each once.
     free: Vec<u32>,
 }
 

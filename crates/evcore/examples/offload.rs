@@ -1,6 +1,7 @@
-//! Answers a line that names a host with the host's addresses, and a line that names a file (it has
-//! a slash) with the file's content: `offload 127.0.0.1:7007 4 1000`. The program sends any file to
-//! any client, so do not run it in public.
+//! Answers each line of a client. If the line has a slash, it is a file's path, and the answer is
+//! the file's content. Otherwise the line is a host's name, and the answer is the host's addresses.
+//! The command is `offload 127.0.0.1:7007 4 1000`. The program sends any file to any client, so do
+//! not run it in public.
 //!
 //! Resolving and reading block, so 4 threads do that work. The loop serves the other clients
 //! meanwhile. A client has one job at a time. If there are 1,000 jobs already, the answer is

@@ -2,9 +2,10 @@
 //! a loop.
 //!
 //! The instruments read a clock once before the wait, and with a watchdog once for each step.
-//! Without instruments, an event is yielded without a branch for them. If each step is recorded or
-//! timed, or changes [idle marks](crate::idle_marks), the steps are *watched*: the batch looks
-//! empty between two steps, so that each step takes the path through [`EventLoop::next_watched`].
+//! Without instruments, an event is yielded without a branch for them. Steps are *watched* if each
+//! of them is recorded or timed, or changes [idle marks](crate::idle_marks). Watched steps come
+//! from [`EventLoop::next_watched`]. The loop calls it only if it sees no more events, so the
+//! events of the wait are hidden between two watched steps.
 
 use std::time::Duration;
 
@@ -85,8 +86,8 @@ impl<L: Acceptor> EventLoop<L> {
         let clock = &self.clock;
         let (now_ns, took_ns) = self.instruments.end_turn(|| clock.monotonic_ns_now())?;
         self.record(Record::TurnEnded { took_ns });
-        // Records must not change a plan, so a time that was read only for a record is not used for
-        // the plan.
+        // Records must not change what the loop decides before its next wait. So a time that was
+        // read only for a record is not returned.
         self.instruments.measures().then_some(now_ns)
     }
 
@@ -105,7 +106,8 @@ impl<L: Acceptor> EventLoop<L> {
         let is_timed = self.instruments.times_steps();
         let now_ns = is_timed.then(|| self.clock.monotonic_ns_now());
         self.batch.give_back();
-        // As without instruments, no phase is looked up for an event.
+        // Events come first in a turn. So the phase of the turn, which says what comes next, is
+        // looked up only if no event is left.
         let step = self.next_event().or_else(|| self.next_in_order());
         self.batch.withhold();
         if let Some(marks) = &mut self.marks {

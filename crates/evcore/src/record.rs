@@ -92,8 +92,8 @@ pub enum Record {
     },
     /// A timer was disarmed.
     Disarmed(Token, Timer),
-    /// Readiness was posted for a token, by the application, by another thread, or in place of an
-    /// event.
+    /// Readiness was posted for a token: by the application, by another thread, or by the loop
+    /// itself, which posts the events that it delivers later.
     Posted(Token, Ready),
 }
 

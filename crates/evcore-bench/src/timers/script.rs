@@ -9,9 +9,10 @@ pub(crate) const TIMEOUT_MS: u64 = 60_000;
 /// The end of virtual time: every deadline comes before it.
 pub(super) const END_MS: u64 = 180_000;
 
-/// Number of events of a server in a millisecond: in scripts that only arm timers again, and in the
-/// minute of serving (`Script::serve`).
+/// Number of steps in a millisecond of `Script::rearm` and `Script::replace`.
 const EVENTS_PER_MS: usize = 100;
+
+/// Number of steps in a millisecond of `Script::serve`.
 pub(super) const SERVED_PER_MS: usize = 20;
 
 /// Number of turns (iterations of the loop) in a millisecond of a server with few clients.
@@ -31,7 +32,7 @@ pub(crate) struct Step {
     pub(crate) id: u32,
 }
 
-/// The operations for one number of timers.
+/// The operations that are measured on queues of the same size. A size is a number of armed timers.
 #[derive(Debug)]
 pub(super) struct Script {
     /// Arms all timers, with deadlines that are spread over a minute.
@@ -46,10 +47,10 @@ pub(super) struct Script {
     /// A minute of re-arming at random, in which the time advances. All steps of a millisecond have
     /// the same deadline.
     pub(super) serve: Vec<Step>,
-    /// The events of turns with one event, each of a client at random.
+    /// The events of turns that have one event each. Each event is of a client chosen at random.
     pub(super) kept: Vec<Step>,
-    /// The events of turns with one event, each of a connection that closes. All of them have the
-    /// last id.
+    /// The events of turns that have one event each. Each event is of a connection that closes, and
+    /// all of them have the last id.
     pub(super) closed: Vec<Step>,
 }
 

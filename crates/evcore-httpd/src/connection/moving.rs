@@ -22,8 +22,9 @@ pub const IDLE_STATE: [u8; 1] = [0];
 const PEER_BYTES_MAX: usize = 1 + 16;
 
 impl Connection {
-    /// Returns the connection's state if the connection can move, and gives back what it holds. The
-    /// connection counts as open and idle in this worker, until another worker has it.
+    /// Returns the connection's state, and frees the memory that the connection uses in this
+    /// worker. If the connection cannot move, only returns `None`. Otherwise it counts as open and
+    /// idle in this worker, until another worker has it.
     pub fn leave(&mut self, token: Token, shared: &mut Shared) -> Option<Vec<u8>> {
         if !self.can_move() {
             return None;

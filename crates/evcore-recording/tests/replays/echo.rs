@@ -18,8 +18,9 @@ pub(crate) enum Bug {
     PanicsAt(u32),
     /// The server answers this request in capital letters.
     ShoutsAt(u32),
-    /// After this request, the server ignores the next report. It neither receives nor rearms. So
-    /// if the backend has no edge triggering, the connection gets no further report.
+    /// After this request, the server ignores the next `Step::Ready`. It neither receives nor
+    /// rearms. So if the backend has no edge triggering, the connection gets no further
+    /// `Step::Ready`.
     LosesRearmAt(u32),
     /// The server closes the connection of this request.
     HangsUpAt(u32),

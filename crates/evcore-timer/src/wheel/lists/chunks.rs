@@ -1,5 +1,5 @@
-//! The chunks in memory: the words of a cache line, and the free chunks. The [lists](super) keep
-//! the order of timers.
+//! The memory for chunks. A chunk is a cache line of words, most of which store ids of timers. The
+//! chunks that are not in use form a chain. The [lists](super) keep the order of timers.
 
 use crate::blocks::Blocks;
 use crate::wheel::nodes::Spot;
@@ -22,17 +22,17 @@ pub(super) const HOLE: u32 = u32::MAX;
 /// holes.
 pub(super) const NONE: u32 = 0;
 
-/// The word of a chunk that has the next chunk and the number of holes: see [`Head`]. In a free
-/// chunk it has the next free chunk.
+/// The position in a chunk of the word that stores the next link and the number of holes: see
+/// [`Head`]. In a free chunk this word stores the next free chunk.
 const HEAD: u32 = 0;
 
-/// The word of a chunk that has the previous chunk.
+/// The position in a chunk of the word that stores the previous link.
 const PREV: u32 = 1;
 
 /// Number of words in a block: 4 KiB, 64 chunks.
 const BLOCK: usize = 1024;
 
-/// The neighbour of a chunk: another chunk, or an end of the list with this number.
+/// The neighbour of a chunk, as a number. It is another chunk, or an end of a list.
 ///
 /// A chunk has a number below [`END`](Self::END), and the end of list `n` has the number `END + n`.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -120,7 +120,8 @@ pub(super) const fn at(word: u32) -> usize {
     (word % CHUNK_WORDS) as usize
 }
 
-/// The chunks, word by word, so that a spot is an index.
+/// The words of all chunks. For a timer in a chunk, its [`Spot`] is the index of the word with its
+/// id.
 #[derive(Clone, Debug)]
 pub(super) struct Chunks {
     words: Blocks<u32, BLOCK>,
@@ -260,8 +261,8 @@ impl Chunks {
         Head::has_only_holes(*head)
     }
 
-    /// Subtracts from the count of holes those that are now before the front or behind the back of
-    /// the list.
+    /// Subtracts `holes` from the count of a chunk in which a list begins or ends. Only holes
+    /// between the list's front and back count, and these are now outside.
     #[inline]
     pub(super) fn leave_holes(&mut self, chunk: u32, holes: u32) {
         *self.words.at_mut(word_of(chunk, HEAD)) -= holes * Head::ONE_HOLE;

@@ -65,7 +65,8 @@ impl Crowd {
     }
 }
 
-/// A removal makes at most one call, even after an overflow and after wake-ups before the wait.
+/// A removal makes at most one call, even if the completion queue has overflowed. Here all
+/// registrations become ready at once, before the waits that report them.
 #[test]
 fn a_removal_in_a_storm_is_one_call() {
     for mode in [Mode::Level, Mode::Edge, Mode::Oneshot] {
@@ -123,7 +124,8 @@ fn a_removal_while_completions_overflow_closes_the_file() {
     }
 }
 
-/// A wait reports new readiness before readiness that it reports again.
+/// All registrations stay ready, and one wait can report a quarter of them. Those that were already
+/// reported do not keep the next waits from reporting the others.
 #[test]
 fn ready_level_registrations_do_not_delay_others() {
     for completions in [8, 4096] {
@@ -146,8 +148,8 @@ fn ready_level_registrations_do_not_delay_others() {
     }
 }
 
-/// Each request is cancelled by its name. To serve one cancellation of all requests, the kernel
-/// would search from the start for each request.
+/// The backend cancels each request separately. A single cancellation of all requests would cost
+/// more: the kernel would search its lists from the start for each request that it cancels.
 #[test]
 fn a_drop_cancels_all_requests_in_few_calls() {
     for mode in [Mode::Level, Mode::Edge, Mode::Oneshot] {
