@@ -31,7 +31,8 @@ pub fn notice(line: impl fmt::Display) {
 /// Writes one line to standard error.
 ///
 /// If standard error is closed, the line is lost (`eprintln!` would panic). If it is a full pipe,
-/// the line is lost and counted, because the server does not wait for a hanging reader.
+/// the line is lost and counted, because the server does not wait for a hanging reader (but see
+/// [`LogFile`]).
 pub fn log(line: impl fmt::Display) {
     let lost = LOST.swap(0, Ordering::Relaxed);
     let mut text = String::new();
@@ -68,6 +69,6 @@ fn write(text: &[u8]) -> io::Result<()> {
             Err(_) => return io::stderr().write_all(text),
         }
     }
-    let mut file = FILE.get().expect("it was just set");
+    let mut file = FILE.get().expect("it is set");
     file.write_all(text)
 }

@@ -5,11 +5,9 @@ use std::{borrow::Cow, io::Write, net::IpAddr};
 use clap::ValueEnum;
 use serde::Serialize;
 
-use crate::pipe;
-
-/// The length of the longest log line, in bytes. Such a line is written to a pipe by one atomic
-/// write.
-pub const MAX_LINE_BYTES: usize = pipe::PIPE_BUF;
+/// The length of the longest log line, in bytes. On Linux, such a line is written to a pipe by one
+/// atomic write.
+pub const MAX_LINE_BYTES: usize = 4096;
 
 /// The most bytes of a request line that are logged. Even if the common log format escapes each of
 /// them, they fit into a log line.

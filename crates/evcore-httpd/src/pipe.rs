@@ -17,9 +17,9 @@ use rustix::{
     io::{Errno, retry_on_intr},
 };
 
-/// The size of the largest atomic write to a pipe on Linux. Lines of several writers do not mix if
-/// no line is longer.
-pub const PIPE_BUF: usize = 4096;
+/// The size of the largest atomic write to a pipe; BSD promises 512. Lines of several writers do not
+/// mix if no line is longer.
+pub const PIPE_BUF: usize = if cfg!(target_os = "linux") { 4096 } else { 512 };
 
 /// Returns whether the file is a pipe, named or anonymous.
 pub fn is_pipe(file: &File) -> io::Result<bool> {
@@ -45,13 +45,17 @@ impl LogFile {
             return Ok(Self::from(file));
         }
         let path = PathBuf::from(format!("/proc/self/fd/{}", inherited.as_raw_fd()));
-        // No later reader can open an anonymous pipe.
+        // Usually, no later reader opens an anonymous pipe.
         let is_anonymous =
             fs::read_link(&path).is_ok_and(|link| link.to_string_lossy().starts_with("pipe:["));
         let opened = match is_anonymous {
             true => open(&path, OFlags::empty()),
             false => open_as_writer(&path, OFlags::empty()),
         };
+        // A shortage passes, so the caller may try again.
+        if let Some(error @ (Errno::MFILE | Errno::NFILE)) = errno(&opened) {
+            return Err(error.into());
+        }
         let is_blocking_pipe = opened.is_err();
         Ok(Self {
             file: opened.unwrap_or(file),
@@ -85,15 +89,9 @@ impl Write for &LogFile {
         if !self.is_blocking_pipe {
             return (&self.file).write(bytes);
         }
-        // A writable pipe has room for this many bytes, unless another process is faster. (BSD
-        // promises 512.)
-        let room = if cfg!(target_os = "linux") {
-            PIPE_BUF
-        } else {
-            512
-        };
+        // A writable pipe has room for this many bytes, unless another process is faster.
         match self.is_writable_within(Duration::ZERO) {
-            true => (&self.file).write(&bytes[..bytes.len().min(room)]),
+            true => (&self.file).write(&bytes[..bytes.len().min(PIPE_BUF)]),
             false => Err(io::ErrorKind::WouldBlock.into()),
         }
     }
@@ -119,11 +117,13 @@ pub fn open_to_append_unread(path: &Path) -> io::Result<File> {
 fn open_as_writer(path: &Path, flags: OFlags) -> io::Result<File> {
     match open(path, flags) {
         // With a descriptor that may also read, this process is a reader itself.
-        Err(error) if Errno::from_io_error(&error) == Some(Errno::NXIO) => {
-            open_as(path, OFlags::RDWR)
-        }
+        opened if errno(&opened) == Some(Errno::NXIO) => open_as(path, OFlags::RDWR),
         opened => opened,
     }
+}
+
+fn errno(opened: &io::Result<File>) -> Option<Errno> {
+    opened.as_ref().err().and_then(Errno::from_io_error)
 }
 
 fn open(path: &Path, flags: OFlags) -> io::Result<File> {
