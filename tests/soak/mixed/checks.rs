@@ -23,12 +23,13 @@ type Descriptors = BTreeMap<String, usize>;
 const LINES_OF_A_KILL: u64 = 64 * 1024 / 60;
 
 /// Beginnings of the lines that a server may log, besides the deaths of workers.
-const EXPECTED_LINES: [&str; 5] = [
+const EXPECTED_LINES: [&str; 6] = [
     "listening on ",
     "httpd: reload: new workers are being started",
     RELOADED,
     "httpd: the new binary is about to be started",
     UPGRADED,
+    "httpd: the server stops",
 ];
 const RELOADED: &str = "httpd: reload: the new workers serve";
 const UPGRADED: &str = "httpd: the new binary is process";
