@@ -176,6 +176,18 @@ fn a_watchdog_gets_signs_of_life_until_the_end() {
 }
 
 #[test]
+fn a_watchdog_without_a_time_is_ignored() {
+    let manager = Manager::new("service-manager-never");
+    let mut command = manager.command(&["--workers", "1"]);
+    command.env("WATCHDOG_USEC", "0");
+    let mut server = Server::from_command(command, 1);
+    manager.expect("READY", "1");
+    server.signal(Signal::QUIT);
+    manager.expect("STOPPING", "1");
+    assert!(server.wait().success());
+}
+
+#[test]
 fn a_watchdog_of_another_process_is_ignored() {
     let manager = Manager::new("service-manager-other");
     let mut command = manager.command(&["--workers", "1"]);

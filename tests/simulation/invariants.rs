@@ -185,8 +185,8 @@ impl InvariantChecker {
 
     /// Records a step from the posted queue.
     pub(crate) fn delivered(&mut self, token: Token) {
-        // There may be no post, which is no error: the queue also has events that were deferred
-        // under the accept lock.
+        // A missing post is not an error: the queue also has events that were deferred under the
+        // accept lock.
         self.entry(token).posted = None;
     }
 

@@ -260,7 +260,7 @@ impl Coordinator {
         mem::replace(&mut self.moves, now)
     }
 
-    /// Returns the spread of the connections; `None` if there is no reason to read it again.
+    /// Returns the spread of the connections, or `None` if it need not be read again.
     fn read_spread(&mut self, reports: Reports, now_ns: u64) -> Option<Spread> {
         if !self.rebalances {
             return Some(Spread::default());

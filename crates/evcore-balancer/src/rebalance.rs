@@ -14,8 +14,8 @@
 //!   could leave for it within [`VAIN_NS`], because it may be stopped. An avoided worker gets no
 //!   connections for [`AVOID_NS`]. Meanwhile the next worker that lacks connections gets them. All
 //!   avoided workers share one deadline, so a further avoided worker prolongs the time of the
-//!   others. If a connection leaves for an avoided worker after all, in a move that began earlier,
-//!   that worker is no longer avoided.
+//!   others. A worker is no longer avoided once a connection leaves for it, in a move that began
+//!   earlier.
 //! - A worker tries again to move connections after a pause that doubles each time, up to a limit.
 //!   The pause is short again when connections have moved, or when more than twice as many are idle
 //!   as at the last try. So a group whose connections cannot move seldom wakes up.

@@ -173,7 +173,7 @@ impl SocketOptions {
     }
 
     /// Sets how many bytes that were never sent may wait in the kernel before the socket stops
-    /// being writable (`TCP_NOTSENT_LOWAT`). By default there is no such limit.
+    /// being writable (`TCP_NOTSENT_LOWAT`). By default the number is unlimited.
     ///
     /// With a low number, more data, such as frames of HTTP/2, stays in the program, which can
     /// still replace or reorder it. Unlike [`send_buffer`](Self::send_buffer), it does not limit

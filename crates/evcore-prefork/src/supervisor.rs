@@ -116,8 +116,8 @@ impl<'a> Supervisor<'a> {
     /// Kills each worker process that hangs, which means that it has [worked](Worker::works) for
     /// this time without a [wait](Worker::waits). Such a worker may be in an endless loop, blocked
     /// in a call, or stopped by a signal (SIGSTOP) while it works. It is
-    /// [replaced](crate#replacement) like other workers that die. By default, there is no such
-    /// timeout.
+    /// [replaced](crate#replacement) like other workers that die. By default, a worker may work
+    /// without a limit.
     ///
     /// The master checks eight times in this time, so a worker may hang for an eighth longer. If
     /// the master itself does not run for half of this time, for example because the whole server

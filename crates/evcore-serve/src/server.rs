@@ -186,7 +186,7 @@ impl Server {
     }
 
     /// Kills a worker process if one iteration of its loop lasts longer than this, because such a
-    /// worker hangs. By default, there is no such timeout.
+    /// worker hangs. By default, an iteration may last for ever.
     ///
     /// The killed worker is replaced, and its idle connections move to the replacement if there is
     /// a [descriptor store](Self::descriptor_store). A time below 8 ms counts as 8 ms. Running the

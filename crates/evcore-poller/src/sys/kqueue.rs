@@ -8,7 +8,7 @@
 //!
 //! - The kernel applies changes before it looks for events, so the wait's call passes the changes
 //!   of `modify`, too. A refused change becomes an event if the list of events has room, and the
-//!   changes behind it are applied. If there is no room, the call fails, and the changes behind the
+//!   changes behind it are applied. If the list is full, the call fails, and the changes behind the
 //!   refused one are not applied. So if a wait's buffer is smaller than the list of changes, a
 //!   separate call before the wait applies the changes, with a receipt (an event with the result)
 //!   for each.
