@@ -248,9 +248,11 @@ impl Counts {
 mod tests {
     use std::{sync::atomic::AtomicBool, thread};
 
+    use evcore::clock::ManualTimeSource;
     use proptest::prelude::*;
 
     use super::*;
+    use crate::history::Sampler;
 
     fn slot() -> WorkerId {
         WorkerId::from_slot(0)
@@ -274,6 +276,24 @@ mod tests {
             series,
             own,
         )
+    }
+
+    #[test]
+    fn the_present_numbers_are_not_older_than_the_last_sample() {
+        let time = ManualTimeSource::at(1_764_000_000);
+        let [mut clock, late] = [(); 2].map(|()| Clock::with_source(time.clone()));
+        let (scoreboard, history) = (scoreboard(), History::new(2).expect("memory"));
+        let mut sampler = Sampler::new(history.clone(), scoreboard.clone(), &clock);
+        time.advance(Duration::from_secs(2));
+        clock.update();
+        sampler.sample(&clock);
+        let counts = Counts::new(scoreboard, slot()).with_history(history);
+        let page = counts.history_json(&late);
+        let page: serde_json::Value = serde_json::from_str(&page).expect("JSON");
+        let moments = page.as_array().expect("a list");
+        for time in ["time_ms", "uptime_ms"] {
+            assert_eq!(moments[0][time], moments[1][time]);
+        }
     }
 
     #[derive(Clone, Copy, Debug)]
