@@ -7,6 +7,7 @@ use std::{
 };
 
 use evcore_tests::{Scratch, Server, eventually, httpd, not_run};
+use rustix::process::Signal;
 
 /// The command of a server whose directory `disk` is a file system with these mount options. The
 /// shell commands `before` run there first. `None` if this user may not mount a file system.
@@ -104,6 +105,38 @@ fn a_line_that_a_full_disk_cuts_is_not_continued_by_the_next() {
         next[0].is_empty() && next[1].starts_with("127.0.0.1"),
         "{next:?}"
     );
+}
+
+#[test]
+fn a_new_log_does_not_begin_with_the_end_of_a_cut_line() {
+    let scratch = Scratch::new("full-rotated");
+    let [path, old, filler] = ["access.log", "old.log", "filler"].map(|name| scratch.file(name));
+    let fill = "head -c 32768 /dev/zero > filler;";
+    let Some(mut command) = on_disk(scratch.path(), "size=64k", fill) else {
+        return;
+    };
+    command.args(["--workers", "0", "--access-log"]).arg(&path);
+    let server = Server::from_command(command, 1);
+    let mut client = server.connect();
+    eventually("the disk is full", || {
+        assert_eq!(client.get("/").status, 200);
+        server.log().contains("are lost: No space left on device")
+    });
+    let log = seen_by(&server, &path);
+    let text = fs::read_to_string(&log).expect("it is there");
+    assert!(!text.ends_with('\n'), "no line is cut");
+    fs::rename(&log, seen_by(&server, &old)).expect("it is there");
+    server.signal(Signal::USR1);
+    eventually("the log is reopened", || log.exists());
+    fs::remove_file(seen_by(&server, &filler)).expect("it is there");
+    let mut text = String::new();
+    eventually("it writes lines again", || {
+        assert_eq!(client.get("/bytes/1").status, 200);
+        text = fs::read_to_string(&log).unwrap_or_default();
+        !text.is_empty()
+    });
+    let first = text.lines().next().expect("it is not empty");
+    assert!(first.starts_with("127.0.0.1"), "{first:?}");
 }
 
 #[test]
